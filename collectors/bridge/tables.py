@@ -2,11 +2,9 @@
 
 snmp: the names are the MIBs' columns; each row of a table is one metric. The site chooses the measurement's name;
 `agent_host` is always among the tags. Only 64-bit counters of octets and packets are used: a 32-bit one wraps within a
-second at 40 Gb/s.
-infiniband: the names are the kernel's in `/sys/class/infiniband`; the tags are `device` (the RDMA device) and `port`;
-`gather_rdma` adds the hw_counters.
-ethtool: the names are the drivers' statistics and fields that the plugin adds; the tags are `interface`, `driver` and
-`host`.
+second at 40 Gb/s. infiniband: the names are the kernel's in `/sys/class/infiniband`; tags `device` (the RDMA device)
+and `port`; `gather_rdma` adds the hw_counters. ethtool: the names are the drivers' statistics and fields that the
+plugin adds; the tags are `interface`, `driver` and `host`.
 """
 
 from dataclasses import dataclass

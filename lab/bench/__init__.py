@@ -1,1 +1,1 @@
-"""`railsight bench`: what the pipeline costs on this machine, measured on the pipeline itself."""
+"""`railsight bench` measures the cost of the pipeline on this machine."""

@@ -1,7 +1,4 @@
-"""Measures the speed of a backtest, whole and split into reading and stages.
-
-Speeds are port-samples per second of CPU over all threads of the process, which is the speed of one core.
-"""
+"""Measures the speed of a backtest as a whole, and of its reading and its stages."""
 
 import resource
 import time
@@ -23,12 +20,13 @@ from streams.replay.recording import RejectedRows
 from streams.replay.score import as_dict, read_findings, score
 
 TARGET = 200_000
-"""Port-samples per second and core; at this speed an hour of the largest fabric takes 24 minutes of one core."""
+"""The target in port-samples per second and core; at this speed an hour of the largest fabric takes 24 minutes of one
+core."""
 
 
 @dataclass(frozen=True, slots=True)
 class BacktestSpeeds:
-    """One run; speeds in port-samples per second of CPU."""
+    """The results of one run; speeds are in port-samples per second of CPU."""
 
     gpus: int
     ports: int
@@ -59,7 +57,7 @@ def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, 
 
     def speed(work: Callable[[], Any]) -> tuple[float, float]:
         began_s, cpu_s = time.perf_counter(), time.process_time()
-        with relaxed_gc():  # as the backtest itself does
+        with relaxed_gc():  # as the backtest itself runs
             work()
         spent_s = time.process_time() - cpu_s, time.perf_counter() - began_s
         return made.port_samples / spent_s[0], made.port_samples / spent_s[1]
@@ -67,7 +65,7 @@ def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, 
     out = folder / "found.jsonl"
     retain_malloc_pages()  # as the command does
     whole, whole_wall = speed(lambda: replay.run(source, settings, out))
-    # KiB on Linux; after the whole run, before all messages are in memory for the stages alone.
+    # KiB on Linux; read after the whole run, before the stages alone load all messages into memory.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     reading, _ = speed(lambda: sum(len(batch) for batch in batches(replay.ordered_messages(source, RejectedRows()))))
     in_memory = list(batches(replay.ordered_messages(source, RejectedRows())))
@@ -89,7 +87,7 @@ def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, 
 
 
 def speed_lines(found: BacktestSpeeds) -> list[str]:
-    """Return it as text."""
+    """Return the speeds as text."""
     return [
         found.machine,
         f"{found.ports:,} ports for {found.seconds:g} s: {found.port_samples:,} port-samples in {found.messages:,}"

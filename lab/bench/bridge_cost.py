@@ -1,11 +1,11 @@
-"""CPU of the bridge: from a peer's records to encoded Samples, in seconds a million values, by format.
+"""Measures the bridge's CPU from a peer's records to encoded Samples, in seconds per million values, by format.
 
-    python -m lab.bench.bridge_cost [--devices 16] [--ports 64] [--rounds 10] [--json]
+python -m lab.bench.bridge_cost [--devices 16] [--ports 64] [--rounds 10] [--json]
 
-A device has 64 ports of 24 counters, read every 10 s: gnmic writes a record a port with an event for each value;
-Telegraf a record a port with a field for each. `ethtool` is a NIC with 2,000 statistics, of which 24 are ours: there
-a value is one that is ours. Kafka is not here. `floor` is the same records through orjson, or split at their commas,
-and nothing more.
+A device has 64 ports of 24 counters, read every 10 s: gnmic writes a record per port with an event for each value;
+Telegraf writes a record per port with a field for each. `ethtool` is a NIC with 2,000 statistics; only the 24 that
+railsight collects count as values. No Kafka is involved. `floor` only parses the same records with orjson, or splits
+them at their commas.
 """
 
 import argparse
@@ -39,14 +39,14 @@ STATISTICS = [*list(PHYSICAL)[:24], *(f"rx{n}_xdp_redirect" for n in range(1976)
 
 
 def value(leaf: str, number: int) -> object:
-    """Return a value of a leaf, as a device sends it."""
+    """Return a leaf's value as a device sends it."""
     if leaf.endswith("-status"):
         return "UP"
     return 10**12 + number if "counters" in leaf else "SPEED_400GB" if leaf.endswith("speed") else 1e-9
 
 
 def gnmic(device: str, port: str, at_ns: int, number: int) -> bytes:
-    """One notification of a port as gnmic's kafka output writes it."""
+    """Return one notification of a port as gnmic's kafka output writes it."""
     tags = {"interface_name": port, "source": f"{device}:57400", "subscription-name": "ports"}
     return orjson.dumps(
         [
@@ -59,14 +59,14 @@ def gnmic(device: str, port: str, at_ns: int, number: int) -> bytes:
 
 
 def telegraf(device: str, port: str, at_ns: int, number: int) -> bytes:
-    """One metric of Telegraf's gnmi input as JSON."""
+    """Return one metric of Telegraf's gnmi input as JSON."""
     fields = {leaf.replace("-", "_"): value(leaf, number) for leaf in LEAVES}
     tags = {"host": "collector1", "name": port, "path": "/interfaces/interface", "source": device}
     return orjson.dumps({"fields": fields, "name": "ports", "tags": tags, "timestamp": at_ns // 10**9})
 
 
 def influx(device: str, port: str, at_ns: int, number: int) -> bytes:
-    """Return the same in line protocol."""
+    """Return the same metric in line protocol."""
 
     def text(found: object) -> str:
         return f"{found}i" if type(found) is int else f'"{found}"' if isinstance(found, str) else repr(found)
@@ -91,7 +91,7 @@ FORMATS: dict[str, tuple[Write, Format]] = {
 
 
 def records(write: Write, devices: int, ports: int, rounds: int) -> Iterator[Source]:
-    """Every device's ports at every round, a device's together."""
+    """Yield the records of every device's ports for each round, device by device."""
     offset = 0
     for turn in range(rounds):
         for number in range(devices):
@@ -103,7 +103,7 @@ def records(write: Write, devices: int, ports: int, rounds: int) -> Iterator[Sou
 
 
 def bridged(form: Format, load: list[Source]) -> tuple[float, int, int]:
-    """(CPU seconds, messages, bytes) from records to encoded messages."""
+    """Return (CPU seconds, messages, bytes) for the conversion of records to encoded messages."""
     params = Params()
     fold = PartitionFold(Devices(params, CollectorMetrics()), params, form, Position(0, 1))
     stamp = MessageIdentity("bench", "peers", 0, 1)
@@ -117,7 +117,7 @@ def bridged(form: Format, load: list[Source]) -> tuple[float, int, int]:
 
 
 def floor(form: Format, load: list[Source]) -> float:
-    """CPU seconds of taking the records apart and no more."""
+    """Return the CPU seconds of only parsing or splitting the records."""
     began = time.process_time()
     for record in load:
         if form == "telegraf-influx":
@@ -128,7 +128,7 @@ def floor(form: Format, load: list[Source]) -> float:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the costs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--devices", type=int, default=16)
     parser.add_argument("--ports", type=int, default=64)

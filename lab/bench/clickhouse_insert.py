@@ -1,9 +1,9 @@
-"""Rows a second into the embedded ClickHouse, over HTTP, in the formats that producers use.
+"""Measures inserts into the embedded ClickHouse over HTTP, in rows per second, in the formats that producers use.
 
-    python -m lab.bench.clickhouse_insert [--rows 4000000] [--json]
+python -m lab.bench.clickhouse_insert [--rows 4000000] [--json]
 
-Beside each format stands the same data given to the engine itself by `INSERT … FROM INFILE`, without HTTP and from
-memory: the ratio of the two is what the face costs. Machines differ; the ratio travels.
+Each format is compared with `INSERT … FROM INFILE` of the same data in the engine itself, without HTTP and from memory.
+The ratio of the two is the cost of the HTTP server, and is comparable between machines.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def post(port: int, sql: str, body: bytes = b"") -> bytes:
 
 
 def timed(work: Callable[[], object], before: Callable[[], object]) -> float:
-    """Return the median seconds of `work`, with `before` in front of each round, untimed."""
+    """Return the median seconds of `work`; `before` runs untimed before each round."""
     seconds = []
     for _ in range(ROUNDS):
         before()
@@ -52,7 +52,7 @@ def timed(work: Callable[[], object], before: Callable[[], object]) -> float:
 
 
 def in_engine(folder: Path, rows: int, made: dict[str, bytes]) -> dict[str, float]:
-    """Make the data, and measure the engine by itself; return seconds by format."""
+    """Generate the data, and measure the engine alone; return seconds by format."""
     from chdb.session import Session
 
     engine: Any = Session(str(folder))  # type: ignore[no-untyped-call]
@@ -84,7 +84,7 @@ def over_http(folder: Path, made: dict[str, bytes]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the table, or JSON."""
+    """Print the results as a table, or as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--json", action="store_true")

@@ -1,4 +1,4 @@
-"""Reads metrics from ClickHouse: the age of rows when they become readable, their number and size."""
+"""Reads from ClickHouse the age of rows when they become readable, their number and their size."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ BUCKET_MS = 10
 
 @dataclass(slots=True)
 class RowAges:
-    """Age of rows when a sample first finds them, in buckets of 10 ms; includes the time between samples.
+    """The age of rows when a sample first finds them, in buckets of 10 ms; includes the time between samples.
 
-    It queries the table of messages, which the sink writes after the rows of a block: querying the rows themselves
-    each second would be a good part of the measured cost of ClickHouse.
+    It queries the table of messages, which the sink writes after the rows of a block: querying the rows themselves each
+    second would be a large part of ClickHouse's measured cost.
     """
 
     ages: Counter[float] = field(default_factory=Counter)
@@ -22,7 +22,7 @@ class RowAges:
     messages: int = 0
 
     def sample(self, clickhouse: ClickHouse) -> None:
-        """Find the rows that were stored since the last sample, and their age now; raise Retry.
+        """Find the rows stored since the last sample, and their age now; raise Retry.
 
         Queries their count first, which costs ClickHouse little: between two blocks there are no new rows.
         """
@@ -34,7 +34,7 @@ class RowAges:
         newer = ""
         if known:
             partitions, offsets = (", ".join(str(number) for number in column) for column in zip(*known, strict=True))
-            # The index of offsets can use the first condition.
+            # The first condition can use the index of offsets.
             newer = (
                 f"WHERE kafka_offset > {min(offset for _, offset in known)} AND kafka_offset >"
                 f" transform(toInt64(kafka_partition), [{partitions}], [{offsets}], toInt64(-1))"
@@ -49,13 +49,13 @@ class RowAges:
             self.offsets[int(partition)] = max(self.offsets.get(int(partition), -1), int(offset))
 
     def reset(self) -> None:
-        """Drop the ages so far, which belong to the warm-up."""
+        """Drop the ages collected so far, which belong to the warm-up."""
         self.ages.clear()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCounts:
-    """Counts of stored port-samples, of their messages, and of the rows of the collectors' other topics."""
+    """The numbers of stored port-samples, of their messages, and of the rows of the collectors' other topics."""
 
     rows: int
     messages: int
@@ -80,7 +80,7 @@ def sample_row_count(clickhouse: ClickHouse) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """One table on disk."""
+    """The size of one table on disk."""
 
     table: str
     rows: int

@@ -1,8 +1,8 @@
 """Compares the CPU cost of clients of one protocol: the rows that a collector's benchmark returns, and their table.
 
 A benchmark is a Typer command under the entry-point group `railsight.benches`: the command has the entry's name, and
-its own options and docstring. It imports what it measures only when it is called, measures railsight's client and the
-other clients in one run against the same device, and prints `lines` of the result, or with `--json` that of `as_dict`.
+its own options and docstring. It imports the measured modules only when it is called. It measures railsight's client
+and the other clients in one run against the same device, and prints `lines` of the result, or `as_dict` with `--json`.
 """
 
 import resource
@@ -22,20 +22,20 @@ class Cost:
     load: str
     client: str
     count: int = 0
-    """The number of values that it read."""
+    """The number of values that the client read."""
     cpu_s: float = 0.0
     """User and system time of the client, with all of its processes."""
     skipped: str = ""
-    """The reason why it was not measured; empty if it was."""
+    """The reason why the client was not measured; empty if it was."""
 
 
 def per(cost: Cost, many: int) -> float:
-    """Return the CPU seconds per `many` values; 0 if none was read."""
+    """Return the CPU seconds per `many` values; 0 if no value was read."""
     return cost.cpu_s / cost.count * many if cost.count else 0.0
 
 
 def ratios(costs: Sequence[Cost]) -> list[float]:
-    """Return each cost relative to the first client of the same load, railsight's; 0 if either was not measured."""
+    """Return each cost relative to railsight's, the first client of the same load; 0 if either was not measured."""
     reference: dict[str, float] = {}
     found = []
     for cost in costs:
@@ -46,7 +46,7 @@ def ratios(costs: Sequence[Cost]) -> list[float]:
 
 
 def lines(costs: Sequence[Cost], many: int, what: str) -> list[str]:
-    """Return a table for people. `what` is the plural of the counted values, `many` the number that a figure is for."""
+    """Return a text table. `what` is the plural of the counted values, `many` the number that a figure is for."""
     first = max([4, *(len(cost.load) for cost in costs)])
     second = max([6, *(len(cost.client) for cost in costs)])
     unit = f"CPU s / {many:,} {what}"
@@ -61,7 +61,7 @@ def lines(costs: Sequence[Cost], many: int, what: str) -> list[str]:
 
 
 def as_dict(costs: Sequence[Cost], many: int, what: str) -> dict[str, Any]:
-    """Return the same for programs; a client that was not measured has nulls."""
+    """Return the costs as JSON values; a client that was not measured has nulls."""
     rows = [
         {
             "load": cost.load,
@@ -78,7 +78,7 @@ def as_dict(costs: Sequence[Cost], many: int, what: str) -> dict[str, Any]:
 
 @contextmanager
 def running(command: list[str]) -> Iterator[str]:
-    """Run a server that prints its address first, and yield that line. Raises Retry."""
+    """Run a server that first prints its address, and yield that line. Raises Retry."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

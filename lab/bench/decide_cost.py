@@ -1,8 +1,8 @@
 """Measures one decision of `decide`: all guards of one proposal, with the states of all links of a fabric.
 
 Each decision has a new context, as after a new message, so that it evaluates all links of a pod: the worst case. Caps,
-rates and budgets are high, so that none of these guards ends a decision before the others. Then the stage processes a
-control while many approvals are open, and evaluates the guards again for each of them; the control revokes none.
+rates and budgets are high, so that none of these guards ends a decision before the others. Then the stage processes
+controls while many approvals are open, and evaluates the guards again for each approval; the controls revoke none.
 """
 
 import gc
@@ -58,23 +58,23 @@ _CANDIDATES = 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The size of the fabric, the decisions of each kind, and the state of the fabric."""
+    """The size of the fabric, the number of decisions of each kind, and the state of the fabric."""
 
     gpus: int = 131_072
     decisions: int = 300
     down: float = 0.001
-    """Share of the links that are down at one end."""
+    """The share of the links that are down at one end."""
     unobserved: float = 0.001
-    """Share of the devices that no source reads."""
+    """The share of the devices that no source reads."""
     isolated: int = 10
-    """Links between switches that are isolated by earlier decisions."""
+    """The number of links between switches that earlier decisions have isolated."""
     approvals: int = 300
-    """Approvals that are open when a control arrives."""
+    """The number of approvals that are open when a control arrives."""
     seed: int = 1
 
 
 class Timing(NamedTuple):
-    """The CPU time and the duration of one kind of decision, in milliseconds, and the number that was approved."""
+    """The CPU time and the duration of one kind of decision, in milliseconds, and the number of approved ones."""
 
     kind: str
     cpu: Spread
@@ -83,7 +83,7 @@ class Timing(NamedTuple):
 
 
 class ApprovalsTiming(NamedTuple):
-    """The CPU time and the duration of one control, in milliseconds, and the approvals that were open."""
+    """The CPU time and the duration of one control, in milliseconds, and the number of open approvals."""
 
     approvals: int
     cpu: Spread
@@ -92,7 +92,7 @@ class ApprovalsTiming(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DecideCost:
-    """The figures of one run."""
+    """The results of one run."""
 
     links: int
     devices: int
@@ -106,12 +106,12 @@ class DecideCost:
 
     @property
     def worst_p99_ms(self) -> float:
-        """Return the highest 99th percentile of CPU time; other processes of the machine lengthen the duration."""
+        """Return the highest 99th percentile of CPU time; other processes on the machine lengthen the duration."""
         return max(timing.cpu.p99 or 0.0 for timing in self.timings)
 
     @property
     def is_passed(self) -> bool:
-        """Return whether every kind of decision, and a control with open approvals, are within their limits."""
+        """Return True if every kind of decision, and a control with open approvals, are within their limits."""
         return self.worst_p99_ms <= LIMIT_MS and self.approvals_p99_ms <= APPROVALS_LIMIT_MS
 
     @property
@@ -121,7 +121,7 @@ class DecideCost:
 
 
 class _NoControls:
-    """Controls that were read to their end and are empty."""
+    """Controls that have been read completely and are empty."""
 
     loaded = True
 
@@ -152,7 +152,7 @@ def measure(options: Options) -> DecideCost:
     for link in chance.sample(fabric_links, min(options.isolated, len(fabric_links))):
         isolations.isolate(link.id, TargetKind.LINK, link.pod, _NOW_NS)
     gc.collect()
-    gc.freeze()  # as the reader of the inventory does in a worker
+    gc.freeze()  # as the reader of the inventory does in a worker process
     fabric = _Fabric(topology, capacity, states, isolations)
     uplinks = [link for link in fabric_links if topology.devices[link.lower.device].tier == "T0"]
     timings = tuple(_time_kinds(fabric, fabric_links, uplinks, options, chance))
@@ -205,11 +205,11 @@ class _Fabric:
         )  # fmt: skip
 
     def decide(self, proposal: Proposal) -> bool:
-        """Return whether the guards approve a proposal."""
+        """Return True if the guards approve a proposal."""
         return evaluate(proposal, self._context()).verdict is Verdict.APPROVED
 
     def optimize(self, candidates: list[Candidate]) -> bool:
-        """Return whether all candidates fit together."""
+        """Return True if all candidates can be isolated together."""
         capacity = self._context().current_capacity(candidates[0].link)
         return not select(capacity, candidates, self._params.capacity_floor).waiting
 
@@ -236,7 +236,7 @@ def _messages(topology: Topology, down: set[str], unobserved: set[str]) -> Itera
 
 
 def _time(kind: str, inputs: Iterable[T], call: Callable[[T], bool]) -> Timing:
-    """Time a call for each input; the first call is not counted, because it prepares what later ones use."""
+    """Time a call for each input; the first call is not counted, because it prepares data for later calls."""
     cpu_ms: list[float] = []
     durations_ms: list[float] = []
     approved = 0
@@ -298,7 +298,7 @@ def _finding(subject: Subject) -> Finding:
 
 
 def _candidates(capacity: Capacity, uplinks: list[TopologyLink], chance: random.Random) -> list[Candidate]:
-    """Return some uplinks of T0s of one pod, with random penalties."""
+    """Return some uplinks of one pod's T0s, with random penalties."""
     first = chance.choice(uplinks)
     in_pod = [link for link in uplinks if link.pod == first.pod]
     found = (capacity.number_of(link) for link in chance.sample(in_pod, min(_CANDIDATES, len(in_pod))))
@@ -318,7 +318,7 @@ def measure_approvals(
     chance: random.Random,
     controls: int = 20,
 ) -> ApprovalsTiming:
-    """Approve drains of random links of these, and time controls."""
+    """Approve drains of random ones of these links, and time controls."""
     stage = Decide(DecideParams(
         mode="act", fabric_cap=_UNLIMITED, fabric_cap_ratio=1, pod_cap=_UNLIMITED, pod_cap_ratio=1,
         actions_per_hour=_UNLIMITED,
@@ -332,7 +332,7 @@ def measure_approvals(
     is_open = (
         isinstance(one.message, Remediation) and one.message.state is RemediationState.APPROVED for one in outputs
     )
-    count = sum(is_open) // 2  # each is on two topics
+    count = sum(is_open) // 2  # each approval is on two topics
     cpu_ms, durations_ms = [], []
     for number in range(controls + 1):
         control = Control(f"exclude-{number}", ControlKind.EXCLUDE, "device:none", now_ns, actor="bench", endless=True)

@@ -1,11 +1,11 @@
-"""The clients that are measured, each in its own process, which is pinned to one CPU.
+"""Runs the measured clients, each in its own process, which is pinned to one CPU.
 
-    python -m lab.bench.gnmi_clients CLIENT PORT UPDATES [BOOTSTRAP]
+python -m lab.bench.gnmi_clients CLIENT PORT UPDATES [BOOTSTRAP]
 
-Prints as JSON the number of updates that it read and their CPU time, without the first tenth, in which a client learns
-the paths. `ours` is the complete collector, as `collect gnmi` runs it: to Kafka, or without it to encoded messages.
-`plain` is the simplest client: the messages of gnmi.proto, every path walked, the last value of each stored by its
-path. `bytes` does not even decode.
+Prints as JSON the number of updates that the client read and their CPU time, without the first tenth, in which it
+learns the paths. `ours` is the complete collector, as `collect gnmi` runs it: to Kafka, or to encoded messages without
+Kafka. `plain` is the simplest client: it decodes gnmi.proto, walks every path, and stores the last value of each by its
+path. `bytes` does not decode.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class Meter:
         self.cost: dict[str, float] = {}
 
     def read(self, taken: int) -> bool:
-        """Note the number of updates read; return True if that is enough."""
+        """Record the number of updates read; return True if it is enough."""
         if self._began is None:
             if taken >= self._updates // 10:
                 self._began = taken, cpu_s()
@@ -106,7 +106,7 @@ def _walk(path: gnmi_pb2.Path) -> str:
 
 
 async def plain(port: int, meter: Meter, _: str) -> None:
-    """Walk every path."""
+    """Decode every message and walk every path."""
     last: dict[str, Any] = {}
     taken = 0
     async for response in _stream(port, gnmi_pb2.SubscribeResponse.FromString):
@@ -120,7 +120,7 @@ async def plain(port: int, meter: Meter, _: str) -> None:
 
 
 async def undecoded(port: int, meter: Meter, _: str) -> None:
-    """Count the bytes undecoded: the cost of Python's transport."""
+    """Count the undecoded bytes: the cost of Python's transport."""
     taken = 0
     async for _response in _stream(port, None):
         taken += len(LEAVES)
@@ -148,7 +148,7 @@ CLIENTS: dict[str, Client] = {"ours": ours, "plain": plain, "bytes": undecoded}
 
 
 def main(client: str, port: int, updates: int, bootstrap: str = "") -> None:
-    """Read, and print the cost."""
+    """Read the updates, and print the cost."""
     pin_to_cpu("one", "bench")
     meter = Meter(updates)
     with asyncio.Runner(loop_factory=new_loop if client == "ours" else None) as runner:
@@ -164,8 +164,8 @@ _TIMEOUT_S = 300.0
 
 @contextlib.contextmanager
 def target(updates: int) -> Iterator[int]:
-    """Run a switch that sends at least so many updates, and yield its port. Raises Retry."""
-    # One more round, because a reading is emitted when the next begins.
+    """Run a switch that sends at least this many updates, and yield its port. Raises Retry."""
+    # One more round, because a reading is emitted when the next one starts.
     command = [sys.executable, "-m", "lab.bench.gnmi_target", str(-(-updates // UPDATES) + 2)]
     with running(command) as line:
         yield int(line)
@@ -189,7 +189,7 @@ def _railsight(command: str) -> list[str]:
 
 
 def compare(updates: int, times: int, bootstrap: str = "") -> list[Cost]:
-    """Return the cost of each client for so many updates, the collector to Kafka first. Raises Retry."""
+    """Return the cost of each client for this many updates, the collector to Kafka first. Raises Retry."""
     found: dict[str, list[Cost]] = {}
     with contextlib.ExitStack() as stack:
         port = stack.enter_context(target(updates))

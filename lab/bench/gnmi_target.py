@@ -1,13 +1,13 @@
-"""A gNMI target for measurements: one switch that sends its values as fast as a client reads them.
+"""Runs a gNMI target for measurements: one switch that sends its values as fast as a client reads them.
 
-    python -m lab.bench.gnmi_target ROUNDS
+python -m lab.bench.gnmi_target ROUNDS
 
-64 interfaces of 24 counters, a Notification with a prefix for each interface, PROTO; a round is one sample of all,
-10 s after the previous one. All rounds are encoded before the port is printed on standard output. It runs in its own
-process, so that its CPU is not counted.
+The switch has 64 interfaces of 24 counters, and sends a PROTO Notification with a prefix for each interface. A round is
+one sample of all, 10 s after the previous one. All rounds are encoded before the port is printed on standard output. It
+runs in its own process, so that its CPU is not counted.
 
-HTTP/2 is implemented here, as far as one client needs it: a server of grpc.aio sends at most 20,000 messages a second,
-so that a client would wake for each, and the measurement would be of its waiting.
+HTTP/2 is implemented here, as far as one client needs it. A server of grpc.aio sends at most 20,000 messages a second,
+so that a client would wake for each, and its waiting would be measured.
 """
 
 import socket
@@ -32,25 +32,25 @@ ETHERNET = (
 )  # fmt: skip
 LEAVES = (*(f"state/counters/{name}" for name in COUNTERS), *(f"ethernet/state/counters/{name}" for name in ETHERNET))
 UPDATES = PORTS * len(LEAVES)
-"""The updates of one round."""
+"""The number of updates of one round."""
 _PATHS = tuple(to_message(from_text(leaf)) for leaf in LEAVES)
 
 
 def notification(port: int, at_ns: int, number: int) -> bytes:
-    """Return one interface at one time, encoded."""
+    """Return the encoded notification of one interface at one time."""
     response = gnmi_pb2.SubscribeResponse()
     response.update.timestamp = at_ns
     response.update.prefix.CopyFrom(to_message(from_text(f"/interfaces/interface[name=Ethernet{port}/1]")))
     for place, path in enumerate(_PATHS):
         update = response.update.update.add()
         update.path.CopyFrom(path)
-        # Traffic has run for a while; errors are few.
+        # Traffic counters are large, error counters small.
         update.val.uint_val = (10**12 + number * 10**9 + port) * (place + 1) if place < 4 else place * (number // 100)
     return response.SerializeToString()
 
 
 def rounds(count: int, last_ns: int) -> list[bytes]:
-    """Return so many samples of the whole switch, the last of them at this time."""
+    """Return this many samples of the whole switch, the last one at this time."""
     first_ns = last_ns - count * CADENCE_NS
     return [
         notification(port, first_ns + number * CADENCE_NS, number) for number in range(count) for port in range(PORTS)
@@ -83,7 +83,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 class _Connection:
-    """One client: a thread reads its requests, another writes the responses as its windows allow."""
+    """One client: one thread reads its requests, another writes the responses as its windows allow."""
 
     def __init__(self, client: socket.socket, data: bytes) -> None:
         self._client = client
@@ -102,7 +102,7 @@ class _Connection:
             for kind, flags, stream, payload in self._frames():
                 self._take(kind, flags, stream, payload)
         except OSError:
-            pass  # it disconnected
+            pass  # the client disconnected
         finally:
             self._client.close()
 
@@ -155,7 +155,7 @@ class _Connection:
             self._lock.notify_all()
 
     def _answer(self, stream: int, message: bytes) -> None:
-        """Answer Capabilities (an empty message) as not implemented, ONCE with no values, and a stream with all."""
+        """Answer Capabilities (an empty message) as not implemented, ONCE without values, a stream with all values."""
         self._requests[stream] = b""
         if not message:
             headers = _ANSWER + _trailers(12)
@@ -182,7 +182,7 @@ class _Connection:
                 self._send(data)
                 at += room
         except OSError:
-            pass  # it has read all that it needs
+            pass  # the client has read all that it needs
 
 
 def serve(count: int) -> None:

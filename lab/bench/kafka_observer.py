@@ -1,6 +1,6 @@
 """Observes the running pipeline through Kafka: findings with their arrival time, Progress, and the lag of a group.
 
-A plain consumer of the topics, as a user's automation would be one.
+It is a plain consumer of the topics, as a user's automation would be.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from streams.wire.topics import BY_NAME, COLLECTOR_STATUS, EVENTS, FINDINGS, PRO
 
 _RETRY_S = 0.2
 _PROGRESS_PAUSE_S = 0.25
-"""Stages emit Progress about twenty times a second; each fetch of it costs broker CPU, which counts as the broker's."""
+"""Stages emit Progress about twenty times a second; each fetch costs broker CPU, which is counted as the broker's."""
 _SAME_FETCH_S = 0.02
 """Records of one fetch are consumed faster than this."""
 
@@ -37,12 +37,12 @@ class KafkaObservations:
 
     @property
     def lag(self) -> dict[str, int]:
-        """Records that each stage has not read."""
+        """The number of records that each stage has not read."""
         return {stage: progress.lag for stage, progress in self.stages.items()}
 
     @property
     def epochs(self) -> dict[int, int]:
-        """Owner epoch of each partition of measure."""
+        """The owner epoch of each partition of measure."""
         return dict(self.stages["measure"].epochs)
 
 

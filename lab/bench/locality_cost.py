@@ -1,4 +1,4 @@
-"""Measures the locality of a large fabric with open findings: distances, placements, exports, and a new state.
+"""Measures the locality service of a large fabric with open findings: distances, placements, exports, and a new state.
 
 The findings are random by a seed: links that are down, rails that are degraded, hosts without telemetry.
 """
@@ -25,7 +25,7 @@ from streams.locality.placement import place
 T = TypeVar("T")
 
 LIMITS_MS = {"distance": 1.0, "placement": 1000.0, "export": 10_000.0}
-"""The limits for 131,072 GPUs, of the 99th percentile of CPU time: other processes lengthen the duration."""
+"""The limits of the 99th percentile of CPU time for 131,072 GPUs; other processes lengthen the duration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class Timing(NamedTuple):
 
     @property
     def is_passed(self) -> bool:
-        """Return whether the 99th percentile of CPU time is within the limit."""
+        """Return True if the 99th percentile of CPU time is within the limit."""
         return self.limit_ms is None or (self.cpu.p99 or 0.0) <= self.limit_ms
 
 
 @dataclass(frozen=True, slots=True)
 class LocalityCost:
-    """The figures of one run."""
+    """The results of one run."""
 
     hosts: int
     links: int
@@ -66,7 +66,7 @@ class LocalityCost:
 
     @property
     def is_passed(self) -> bool:
-        """Return whether every kind of query is within its limit."""
+        """Return True if every kind of query is within its limit."""
         return all(timing.is_passed for timing in self.timings)
 
 
@@ -128,7 +128,7 @@ def _impairments(topology: Topology, options: Options, chance: random.Random) ->
 
 
 def table_lines(cost: LocalityCost) -> Iterator[str]:
-    """Yield the figures as a table."""
+    """Yield the results as a table."""
     yield f"{cost.hosts:,} hosts in {cost.units:,} units, {cost.links:,} links, {cost.findings:,} findings"
     yield f"{'':37}{'CPU time, ms':>30} {'duration, ms':>27}".rstrip()
     columns = "".join(f"{name:>10}" for name in ("p50", "p99", "worst", "p50", "p99", "worst"))

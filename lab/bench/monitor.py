@@ -1,6 +1,6 @@
-"""Samples a run: processes and rows each second, lags each five seconds, findings as they arrive.
+"""Samples a run: processes and rows each second, lags every five seconds, findings as they arrive.
 
-Keeps the figures of the window separate from those before and after it; summarize.py evaluates them.
+Separates the values of the window from those before and after it; summarize.py evaluates them.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ from streams.wire.topics import ADMIN, READER
 LOAD, BENCH = "load", "bench"
 COSTS_EVERY_S = 1.0
 ROWS_EVERY_S = 1.0
-"""A sample with new rows costs ClickHouse 15 ms of CPU, which counts as its own; one without about 1 ms."""
+"""A sample with new rows costs 15 ms of CPU, which is counted as ClickHouse's; a sample without costs about 1 ms."""
 LAGS_EVERY_S = 5.0
 RECOVERED_WITHIN_S = 120.0
 
 
 @dataclass(slots=True)
 class WindowEdge:
-    """CPU seconds used and records read when the window began or ended."""
+    """The CPU seconds used and the records read at the start or end of the window."""
 
     at_ns: int
     cpu_s: dict[str, float]
@@ -82,11 +82,11 @@ class Monitor:
 
     @property
     def is_measuring(self) -> bool:
-        """True while the window has begun and not ended."""
+        """True between the start and the end of the window."""
         return self.first is not None and self.last is None
 
     def begin_window(self) -> None:
-        """Begin the window."""
+        """Start the window."""
         self.first = self._edge()
         self.row_ages.reset()
 
@@ -96,7 +96,7 @@ class Monitor:
         self.row_age_counts = dict(self.row_ages.ages)
 
     def freeze_revisions(self) -> None:
-        """Ignore findings from now on, which are about the end of the load."""
+        """Ignore later findings, which are about the end of the load."""
         self.revisions = list(self.observed.revisions)
 
     def _edge(self) -> WindowEdge:
@@ -106,7 +106,7 @@ class Monitor:
 
     def _sample_costs(self) -> None:
         roots = {state.name: state.pid for state in self.supervisor.states()}
-        # The watchdogs of all parts are children of this process and count with them; the rest is the benchmark.
+        # The watchdogs of all parts are children of this process and are counted with them; the rest is the benchmark.
         self.costs.sample(roots | {LOAD: self.generator.pid if self.generator else None})
 
     def _elapsed_s(self) -> float:
@@ -138,7 +138,7 @@ class Monitor:
                 await asyncio.sleep(LAGS_EVERY_S)
 
     async def _kill_workers(self, every_s: float) -> None:
-        """Kill the workers in turn at an interval, and measure how each recovers."""
+        """Kill the workers in turn at an interval, and measure each recovery."""
         number = 0
         while True:
             await asyncio.sleep(0.5)
@@ -154,7 +154,7 @@ class Monitor:
                 self.kills.append(await self._measure_recovery(name, at_s, before, normal))
 
     def _normal_lag(self) -> float:
-        """Return the lag that counts as caught up: that of measure's first samples, at least a second's messages."""
+        """Return the lag that counts as caught up: the lag of measure's first samples, at least a second's messages."""
         lags = [lag for _, lag in self.lags.get("measure", [])]
         records = self.observed.stages["measure"].rate(time.monotonic())
         return max([records, *lags[:3]])

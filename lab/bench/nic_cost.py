@@ -1,11 +1,11 @@
-"""CPU of the NIC collector for one host: 8 RoCE NICs at 1 s, as a share of a core.
+"""Measures the NIC collector's CPU for one host with 8 RoCE NICs at 1 s, as a share of a core.
 
-    python -m lab.bench.nic_cost [--seconds 20] [--nics 8] [--statistics 2000] [--json]
+python -m lab.bench.nic_cost [--seconds 20] [--nics 8] [--statistics 2000] [--json]
 
-The sysfs is a simulated host's, in plain files; what the firmware takes to answer is not here. Each NIC's ethtool
-answers with as many statistics as an mlx5 with 64 channels has; where pyroute2 is installed, one ioctl to this
-machine's own first NIC stands for the system call. Publishing is encoding without Kafka.
-Beside the share stand the CPU of one reading, taken back to back, and that of one file, real sysfs and plain.
+The sysfs is a simulated host's, in plain files, so that the firmware's time is not measured. Each NIC's ethtool has as
+many statistics as an mlx5 with 64 channels; if pyroute2 is installed, one ioctl to this machine's own first NIC
+simulates the system call. Publishing is encoding without Kafka. Also printed are the CPU of one reading in a loop, and
+of reading one file, in the real sysfs and in a plain folder.
 """
 
 import argparse
@@ -34,21 +34,21 @@ SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 
 
 class Counted:
-    """A publisher that counts what it is given."""
+    """A publisher that counts the offered records."""
 
     def __init__(self) -> None:
         self.rows = 0
         self.bytes = 0
 
     def offer(self, record: Record, rows: int = 0) -> bool:
-        """Count it."""
+        """Count the record."""
         self.rows += rows
         self.bytes += len(record.value or b"")
         return True
 
 
 class Wide:
-    """An ethtool source as wide as an mlx5's: the names of the simulated one and as many again as are wanted."""
+    """An ethtool source as wide as an mlx5's: the simulated source's names, and `wanted` more."""
 
     def __init__(self, names: tuple[str, ...], live: Source) -> None:
         self._names = names
@@ -56,7 +56,7 @@ class Wide:
         self._live = live
 
     def read(self) -> Statistics | None:
-        """All of them, after one real system call."""
+        """Return all statistics, after one real system call."""
         self._live.read()
         return Statistics(self._names, self._values)
 
@@ -71,7 +71,7 @@ def own_nic() -> str:
 
 
 def reader(folder: Path, nics: int, statistics: int, publisher: Counted) -> HostReader:
-    """Return a collector of a simulated host of which only `nics` are wanted."""
+    """Return a collector of a simulated host that reads only `nics` of its NICs."""
     clock = SystemClock()
     now_ns = clock.now_ns()
     inventory = demo_fabric.inventory(SHAPE, now_ns)
@@ -92,7 +92,7 @@ def reader(folder: Path, nics: int, statistics: int, publisher: Counted) -> Host
 
 
 async def measured(host: HostReader, seconds: float, rounds: int) -> dict[str, float]:
-    """CPU of a reading back to back, and the share of a core at 1 s."""
+    """Return the CPU of readings in a loop, and the share of a core at 1 s."""
     await host.read_once()
     began = time.process_time()
     for _ in range(rounds):
@@ -109,7 +109,7 @@ async def measured(host: HostReader, seconds: float, rounds: int) -> dict[str, f
 
 
 def us_a_file(path: Path, rounds: int = 5000) -> float:
-    """CPU of reading one small file."""
+    """Return the CPU of reading one small file, in µs."""
     tree, text = Tree(Path("/")), str(path)
     began = time.process_time()
     for _ in range(rounds):
@@ -118,7 +118,7 @@ def us_a_file(path: Path, rounds: int = 5000) -> float:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the costs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--nics", type=int, default=8)

@@ -1,4 +1,4 @@
-"""Options of one run of the pipeline benchmark, the configuration of its parts, and their command lines."""
+"""Defines the options of one run of the pipeline benchmark, the configuration of its parts, and their command lines."""
 
 import sys
 from collections.abc import Iterator
@@ -11,18 +11,18 @@ from streams.runtime.local_pipeline import ServerAddresses, railsight_command
 from streams.runtime.supervise import Part
 
 START_S = 25.0
-"""Servers, topics, tables, stages and the load generator, on two idle cores."""
+"""The start of servers, topics, tables, stages and the load generator, on two idle cores."""
 LONGEST_FAULT_S = 60.0
-"""lab.bench.load.fault_plan: a host that is unreachable."""
+"""An unreachable host in lab.bench.load.fault_plan."""
 LATENESS_S, SETTLE_S = 30.0, 10.0
-"""The defaults of detect.lateness_s and decide.settle_s, with which the benchmark runs."""
+"""The defaults of detect.lateness_s and decide.settle_s, which the benchmark uses."""
 
 Compression = Literal["none", "lz4", "zstd", "snappy", "gzip"]
 
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """Options; `folder` has all files of the run; with `kill_every_s` None no worker is killed."""
+    """The options; `folder` has all files of the run; no worker is killed if `kill_every_s` is None."""
 
     folder: Path
     gpus: int = 1024
@@ -37,28 +37,28 @@ class Params:
     senders: int = 1
     profile: Profile | None = None
     security: str = "none"
-    """Of the broker: `none`, or `tls` with users and ACLs."""
+    """The broker's security: `none`, or `tls` with users and ACLs."""
 
     @property
     def warm_s(self) -> float:
-        """Time from the start of the load to that of the window, in which every device is read twice."""
+        """The time from the start of the load to the start of the window, in which every device is read twice."""
         return max(2 * self.cadence_s, 12.0) + 2.0
 
     @property
     def drain_s(self) -> float:
-        """Time from the end of the window until its last finding is final: its faults, two readings, the lateness."""
+        """The time from the window's end until its last finding is final: its faults, two readings, the lateness."""
         return LONGEST_FAULT_S + 2 * self.cadence_s + LATENESS_S + SETTLE_S
 
     @property
     def expected_s(self) -> float:
-        """Duration of the run on an idle machine."""
+        """The duration of the run on an idle machine."""
         return START_S + self.warm_s + self.seconds + self.drain_s
 
     @property
     def limit_s(self) -> float:
-        """Duration at which a run ends with an error: that of a machine on which everything takes four times as long.
+        """The duration at which a run ends with an error: a machine on which everything takes four times as long.
 
-        The waits of the single steps together are longer; at least ten minutes for the servers of a busy machine.
+        The sum of the waits of all steps is longer; at least ten minutes for the servers of a busy machine.
         """
         return max(600.0, 4 * self.expected_s)
 
@@ -68,7 +68,7 @@ SINK = "persist"
 
 
 def write_config(params: Params, servers: ServerAddresses) -> Path:
-    """Write the configuration that all parts share, with everything else at its default."""
+    """Write the configuration that all parts share; other settings have their defaults."""
     lines = [
         *servers.kafka_lines(),
         f"telemetry_partitions = {params.partitions}",

@@ -1,7 +1,7 @@
 """Measures CPU seconds and memory of each part with all its child processes, from /proc, and profiles one with py-spy.
 
-A process that ended keeps its last sample, so that a part that is killed and restarted loses at most the time between
-two samples. py-spy is no dependency; it is taken from PATH.
+An ended process keeps its last sample, so that a part that is killed and restarted loses at most the time between two
+samples. py-spy is no dependency; it is taken from PATH.
 """
 
 import os
@@ -16,7 +16,7 @@ from streams.wire.errors import Misconfigured
 
 _TICKS_S = os.sysconf("SC_CLK_TCK")
 _PPID, _UTIME, _STIME, _STARTED = 1, 11, 12, 19
-"""Fields of /proc/PID/stat behind the name, counted from the state."""
+"""Fields of /proc/PID/stat after the name, counted from the state."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class ProcessCosts:
 
     proc: Path = Path("/proc")
     processes: dict[tuple[int, int], ProcessUsage] = field(default_factory=dict)
-    """By process number and start time, because numbers are reused."""
+    """The processes by number and start time, because numbers are reused."""
     peak: dict[str, int] = field(default_factory=dict)
     """The sum of the peaks of a part's processes."""
 
@@ -84,8 +84,8 @@ class ProcessCosts:
                 try:
                     line = (entry / "stat").read_text()
                 except OSError:
-                    continue  # it has ended
-                # The name is in brackets and may contain anything, also brackets.
+                    continue  # the process has ended
+                # The name is in brackets and may contain any character, also brackets.
                 stats[int(entry.name)] = line[line.rindex(")") + 2 :].split()
         return stats
 
@@ -142,7 +142,7 @@ def parse_profile(given: str, parts: Iterable[str]) -> Profile:
 
 
 def start_profiler(profile: Profile, pid: int, seconds: float) -> "subprocess.Popen[bytes]":
-    """Start py-spy, which ends after so many seconds."""
+    """Start py-spy, which ends after this many seconds."""
     command = [
         "py-spy", "record", "--gil", "--rate", str(RATE_HZ), "--duration", str(round(seconds)), "--format",
         "speedscope", "--output", str(profile.out), "--pid", str(pid),

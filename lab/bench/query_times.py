@@ -1,7 +1,7 @@
-"""Fills rollups of a day and of a week, and times the queries of boards over them.
+"""Fills rollups of a day and of a week, and times the boards' queries over them.
 
 The day has a row for each port and minute of a fabric of 2,048 GPUs, the week a row for each port and hour of a share
-of the largest fabric (78,600 port-samples/s). The rows are made by ClickHouse: traffic by host and hour, rare errors.
+of the largest fabric (78,600 port-samples/s). ClickHouse generates them: traffic by host and hour, rare errors.
 """
 
 import tempfile
@@ -40,8 +40,8 @@ SELECT 'bench', toDateTime64(toStartOfDay(now('UTC')), 9, 'UTC') - INTERVAL 8 DA
 _JOBS = """INSERT INTO jobs (job, device, start, end, arrived_at)
 SELECT concat('job-', toString(intDiv(number, 16))), concat('host-', leftPad(toString(number), 5, '0')),
     now64(9) - INTERVAL 7 DAY, NULL, now64(3) FROM numbers({hosts})"""
-# Ports 0 to `ports` - 1 are those of hosts, the others the ports of leaves at their other ends. In blocks of 262,144
-# rows, because a block has the columns without values too: a million rows took more than the 4 GiB that a query may.
+# Ports 0 to `ports` - 1 belong to hosts, the others are the leaves' ports at the other ends. Inserted in blocks of
+# 262,144 rows: a block also has the columns without values, and a million rows exceeded a query's 4 GiB.
 _ROLLUPS = """INSERT INTO {table} (
     device, row, row_kind, source, bucket, {counts}, observed_s, rx_bytes_increase, tx_bytes_increase,
     rx_discards_increase, rx_errors_increase, fec_corrected_bits_increase, link_down_events_increase,
@@ -83,7 +83,7 @@ _QUERIES = (
 
 @dataclass(frozen=True, slots=True)
 class QueryTime:
-    """One query: the median and the longest of its repeats, and what it read and returned."""
+    """One query: the median and the maximum of its repeats, and the numbers of rows read and returned."""
 
     range: str
     name: str
@@ -96,7 +96,7 @@ class QueryTime:
 
 @dataclass(frozen=True, slots=True)
 class QueryTimes:
-    """The fill and the queries."""
+    """The results of the fill and of the queries."""
 
     day_rows: int
     week_rows: int
@@ -110,14 +110,14 @@ class QueryTimes:
 
 
 def measure(gpus: int, share: float) -> QueryTimes:
-    """Fill a server of its own, and time each query."""
+    """Fill an own server, and time each query."""
     with (
         tempfile.TemporaryDirectory() as folder,
         EmbeddedClickHouse(ClickHouseParams(data=Path(folder) / "clickhouse")) as server,
     ):
         times: list[QueryTime] = []
         filled = {}
-        # A database each: the inventory is that of the range's own fabric.
+        # One database each, because the inventory describes the fabric of that range.
         for size, links in (("1m", gpus), ("1h", int(WEEK_PORTS * share) // 2)):
             client = ClickHouse(
                 with_constants(StoreParams, timeout_s=600)(

@@ -1,6 +1,6 @@
 """Generates a recording of a fabric with faults in the format of DESIGN 6: Parquet, one value per row, by time.
 
-The devices' readings are those of the pipeline's load (load/fleet.py), by an event clock instead of the machine's.
+The readings are the pipeline load's (load/fleet.py), by an event clock instead of the machine's.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ class GeneratedRecording:
 def write_recording(
     inventory: Inventory, folder: Path, seconds: float, cadence_s: float, seed: int
 ) -> GeneratedRecording:
-    """Write the readings of so many seconds; faults end long before, so that all findings are final."""
+    """Write the readings of this many seconds; faults end long before, so that all findings are final."""
     plant, chance = fabric_arrays(inventory), np.random.default_rng(seed)
     warm_s, fault_s = 2 * cadence_s, max(10.0, seconds - 2 * cadence_s - 100.0)
     played = [PlayedFault(fault) for fault in plan(plant, fault_s, cadence_s, chance)]

@@ -1,4 +1,4 @@
-"""Renders the reports of runs: one as text, many as lines and curves of `railsight bench growth`."""
+"""Renders the reports of runs: one report as text, several as lines and curves of `railsight bench growth`."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _NAMED = 10
 
 
 def report_lines(report: Report) -> Iterator[str]:
-    """Yield the whole report."""
+    """Yield the lines of the whole report."""
     load = report.load
     yield (
         f"{report.gpus:,} GPUs: {load.devices:,} devices, {load.ports:,} ports, {load.links:,} links, {METRICS} metrics"
@@ -127,7 +127,7 @@ HEAD = (
 
 
 def row(report: Report) -> str:
-    """Return a run as a line; the CPU of each worker shows how the partitions divide the work."""
+    """Return a run as a line; the CPU of each worker shows the distribution of the partitions."""
     lag = sum(stage.lag_end for stage in report.stages)
     each = " + ".join(f"{part.cpu_s:.1f}" for part in report.parts if part.part.startswith("process"))
     return (
@@ -143,14 +143,14 @@ def _s(seconds: float | None) -> str:
 
 
 def refuse_without_matplotlib() -> None:
-    """Raise Misconfigured before anything is measured."""
+    """Raise Misconfigured before the measurement if matplotlib is missing."""
     if find_spec("matplotlib") is None:
         raise Misconfigured("a picture needs matplotlib: install railsight[bench]")
 
 
 def draw(reports: Sequence[Report], path: Path) -> None:
     """Draw one curve per number of workers to the file; its suffix selects the format."""
-    # It logs every font that it considers, a thousand lines.
+    # matplotlib logs every font that it considers, about a thousand lines.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     import matplotlib as mpl
 

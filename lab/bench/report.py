@@ -1,4 +1,4 @@
-"""Results of one run as data, with the verdicts: promises that hold at any size, and the targets of DESIGN 8."""
+"""Results of one run as data, with verdicts on promises that hold at any size, and on the targets of DESIGN 8."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ _STORED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One verdict: a `promise` holds at any size; a `target` is that of DESIGN 8 for the largest fabric."""
+    """One verdict: a `promise` holds at any size; a `target` applies to the largest fabric (DESIGN 8)."""
 
     kind: str
     statement: str
@@ -24,7 +24,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class PartCost:
-    """One part over the window; memory in bytes, over the whole run."""
+    """One part over the window; memory is in bytes and over the whole run."""
 
     part: str
     cpu_s: float
@@ -46,7 +46,7 @@ class StageRate:
 
 @dataclass(frozen=True, slots=True)
 class LoadFacts:
-    """The load; rates are those of the window, counts those of the whole run."""
+    """The load; rates are over the window, counts over the whole run."""
 
     devices: int
     ports: int
@@ -64,7 +64,7 @@ class LoadFacts:
     cpu_s: float
     senders: int = 1
     messages_per_batch: float = 0.0
-    """Messages of one topic, partition and sender that the broker and its readers handle at once."""
+    """The number of messages of one topic, partition and sender that are handled at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class WorkerKill:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run."""
+    """The results of one run."""
 
     gpus: int
     cadence_s: float
@@ -115,7 +115,7 @@ class Report:
     warm_up_s: float
     start_s: float
     port_samples: float
-    """Sent in the window, in millions."""
+    """The number sent in the window, in millions."""
     load: LoadFacts
     parts: tuple[PartCost, ...]
     bench_cpu_s: float
@@ -155,7 +155,7 @@ class Report:
 
     @property
     def stored_in_window(self) -> float:
-        """Rows that became readable in the window, over those sent in it: below 1, the sink fell behind."""
+        """The rows that became readable in the window, over the rows sent in it; below 1, the sink fell behind."""
         return self.sample_to_row_s.count / (self.port_samples * 1e6) if self.port_samples else 0.0
 
     @property
@@ -169,7 +169,7 @@ class Report:
         return not self.problems and all(verdict.holds for verdict in self.verdicts if verdict.kind == PROMISE)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values, with derived figures."""
+        """Return the report as JSON values, with derived figures."""
         return asdict(self) | {
             "cpu_s": self.cpu_s,
             "cpu_s_per_million_port_samples": self.cpu_s_per_million,
@@ -188,7 +188,7 @@ TENTH_PER_S = 7_864.0
 """A tenth of 786,432 ports every 10 s."""
 OWNED_AGAIN_S = 30.0
 LATE_S = 0.5
-"""A generator that is later than this did not produce the load that it reports."""
+"""A generator with a longer delay did not produce the load that it reports."""
 
 
 def verdicts(report: Report) -> Iterator[Verdict]:

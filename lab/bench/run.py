@@ -1,7 +1,7 @@
-"""One benchmark run from start to report: servers, pipeline, load, warm-up, window, drain, count.
+"""Runs one benchmark from start to report: servers, pipeline, load, warm-up, window, drain, count.
 
-Decides the order of steps and their timeouts. monitor.py samples what happens meanwhile, summarize.py computes the
-report. The caller stops the supervisor.
+Decides the order of steps and their timeouts. monitor.py samples the run, summarize.py computes the report. The caller
+stops the supervisor.
 """
 
 import asyncio
@@ -37,15 +37,15 @@ from streams.wire.topics import OPERATOR
 
 READY_TIMEOUT_S = 180.0
 ROWS_TIMEOUT_S = 60.0
-"""Time without new rows after which the wait for them ends."""
+"""The time without new rows after which the wait for them ends."""
 PROFILE_TIMEOUT_S = 30.0
 DRAIN_S = 90.0
-"""Time beyond the lateness: silences, settling, and reserve for a slow machine."""
+"""The time beyond the lateness: silences, settling, and reserve for a slow machine."""
 
 
 @dataclass
 class PipelineBenchmark:
-    """One run; `phase` names its current step for the progress display."""
+    """Runs one benchmark; `phase` names its current step for the progress display."""
 
     params: Params
     supervisor: Supervisor
@@ -132,7 +132,7 @@ class PipelineBenchmark:
             raise Misconfigured(f"the stages were not ready after {READY_TIMEOUT_S:g} s (logs: {self.params.folder})")
 
     async def _run_load(self) -> LoadReport:
-        """Run the load through warm-up, window and drain; return what was sent."""
+        """Run the load through warm-up, window and drain; return its report."""
         params, report_file = self.params, self.params.folder / "load-report.json"
         spec = Spec(
             str(params.folder / process_specs.CONFIG), str(params.folder / "plant.json"), str(report_file),
@@ -215,7 +215,7 @@ class PipelineBenchmark:
         await self._wait_while_loading(lambda: time.time_ns() >= at_ns, (at_ns - time.time_ns()) / 1e9 + 1)
 
     async def _wait_while_loading(self, condition: Callable[[], bool], timeout_s: float) -> None:
-        """Wait for the condition; raise Misconfigured when the generator ends first, or the time does."""
+        """Wait for the condition; raise Misconfigured if the generator ends first or the time is over."""
         assert self.generator is not None
         generator = self.generator
         await self._wait_until(lambda: condition() or generator.exit_code is not None, timeout_s)
@@ -238,7 +238,7 @@ _PROGRESS_EVERY_S = 0.25
 
 @contextmanager
 def run_folder(given: Path | None) -> Iterator[Path]:
-    """Yield the given folder, which stays, or a temporary one; raise Misconfigured when the given one is not empty."""
+    """Yield the given folder, which stays, or a temporary one; raise Misconfigured if the given one is not empty."""
     if given is None:
         with tempfile.TemporaryDirectory(prefix="railsight-bench-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)

@@ -1,6 +1,6 @@
 """Writes the sample recording of `deploy/examples/recording`: `python -m lab.bench.sample_recording`.
 
-Seven minutes of a fabric of two hosts of the bench's load, with its faults and their truth.
+It has seven minutes of the benchmark's load for a fabric of two hosts, with its faults and their truth.
 """
 
 import csv
@@ -21,7 +21,7 @@ TRUTH = ("start", "end", "condition", "device", "port")
 
 
 def fabric() -> Inventory:
-    """Return the smallest fabric of the generator with two hosts of two rails."""
+    """Return the generator's smallest fabric with two hosts of two rails."""
     return generate_clos(GenerateParams(gpus=8, radix=8, planes=1, rails=2, gpus_per_host=2))
 
 

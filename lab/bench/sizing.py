@@ -1,7 +1,7 @@
 """Computes the capacity that many fabrics need from the cost of one run.
 
 Every fabric has its own pipeline (findings and remediations have one partition each), so that needs add up linearly.
-What one machine cannot measure is assumed to be expensive: a replica costs a broker as much as its leader.
+Costs that one machine cannot measure are assumed to be high: a replica costs a broker as much as its leader.
 """
 
 from collections import defaultdict
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 _DAY_S = 86_400.0
 _MIN_BROKERS = 3
 _PARTITIONS_PER_WORKER = 4
-"""Partitions are fixed for the life of a topic, processes are not: partitions per worker that is needed today."""
+"""Partitions per worker that is needed today: partitions are fixed for the life of a topic, processes are not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Assumptions: the used share of a core, copies, and days."""
+    """Assumptions: the used share of a core, the copies, and the days of retention."""
 
     used: float = 0.6
     kafka_copies: int = 3
@@ -32,7 +32,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Needs of so many fabrics; rates in bytes per second, sizes in bytes, whole cores."""
+    """The needs of a number of fabrics; rates in bytes per second, sizes in bytes, whole cores."""
 
     fabrics: int
     port_samples_per_s: float
@@ -48,11 +48,11 @@ class Needs:
 
 
 def capacity_needs(report: Mapping[str, Any], fabrics: int, terms: Terms, samples: "Topic") -> Needs:
-    """Return the needs of `fabrics` fabrics like that of the report."""
+    """Return the needs of `fabrics` fabrics like the report's."""
     rate = report["load"]["port_samples_per_s"]
     cores: dict[str, float] = defaultdict(float)
     for part in report["parts"]:
-        cores[part["part"].split("-")[0]] += part["cpu_s"] / report["seconds"] / terms.used  # several workers are one
+        cores[part["part"].split("-")[0]] += part["cpu_s"] / report["seconds"] / terms.used  # summed over workers
     workers, sinks = ceil(cores["process"]), ceil(cores["persist"])
     partitions = max(8, _PARTITIONS_PER_WORKER * workers)
     bytes_per_s = report["stored"]["kafka_bytes"][samples.name] / report["load"]["port_samples_sent"] * rate
@@ -70,7 +70,7 @@ def capacity_needs(report: Mapping[str, Any], fabrics: int, terms: Terms, sample
         sinks * fabrics,
         ceil(cores["clickhouse"] * terms.clickhouse_copies * fabrics),
         bytes_per_s * fabrics * terms.kafka_copies,
-        # Two readers of every sample, the workers and the sink, and the replicas.
+        # Every sample has two readers (the workers and the sink) and the replicas.
         bytes_per_s * fabrics * (2 + terms.kafka_copies - 1),
         retained_bytes * fabrics * terms.kafka_copies,
         row_bytes * rate * fabrics * _DAY_S * terms.clickhouse_days * terms.clickhouse_copies,
@@ -78,7 +78,7 @@ def capacity_needs(report: Mapping[str, Any], fabrics: int, terms: Terms, sample
 
 
 def table_lines(needs: list[Needs]) -> list[str]:
-    """Return a line for each number of fabrics."""
+    """Return one line for each number of fabrics."""
     head = (
         f"{'fabrics':>8}{'port-samples/s':>16}{'brokers':>9}{'partitions':>12}{'workers':>9}{'sinks':>7}"
         f"{'ClickHouse cores':>18}{'Kafka in MB/s':>15}{'out MB/s':>10}{'Kafka TB':>10}{'ClickHouse TB':>15}"

@@ -1,8 +1,8 @@
-"""An SNMP agent for measurements: a switch of any number of ports, with every column of ifTable and ifXTable.
+"""Runs an SNMP agent for measurements: a switch of any number of ports, with all columns of ifTable and ifXTable.
 
-    python -m lab.bench.snmp_agent PORTS
+python -m lab.bench.snmp_agent PORTS
 
-Uses pysnmp's engine and responders, v2c (`public`) and v3 authPriv (`rail`, SHA-256 and AES-128), on a free port of
+It uses pysnmp's engine and responders, v2c (`public`) and v3 authPriv (`rail`, SHA-256 and AES-128), on a free port of
 loopback, which it prints on standard output. It runs in its own process, so that its CPU is not counted.
 """
 
@@ -29,7 +29,7 @@ _COUNTER64 = tuple(range(6, 14))
 
 
 def cell(table: tuple[int, ...], column: int, port: int) -> Any:
-    """Return one value, of the type in its MIB and of the length that it has on a switch in use."""
+    """Return one value, with the type in its MIB and a length typical of a switch in use."""
     if table == IF_TABLE:
         if column in (2, 6, 22):
             if column == 22:

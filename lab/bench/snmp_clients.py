@@ -1,7 +1,7 @@
-"""The clients that are measured: each polls the switch, and a poll returns the number of values that it read.
+"""The measured clients: each polls the switch, and a poll returns the number of values that it read.
 
-A poll is every cell of ifTable and ifXTable, 41 columns. `collected` is a poll as the collector does it: the columns
-with metrics, converted to Samples and encoded.
+A poll reads every cell of ifTable and ifXTable, 41 columns. `collected` polls as the collector does: the columns with
+metrics, converted to Samples and encoded.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ LOGINS = {
     "v3 authPriv": Login(V3, "", USER, "sha256", AUTH_SECRET, "aes128", PRIVACY_SECRET),
 }
 _PATIENCE_S = 10.0
-"""The switch shares the machine with the clients: CPU is measured, and no request should be repeated."""
+"""A long timeout: the switch shares the machine with the clients, and no request should be repeated."""
 
 Poll = Callable[[], Awaitable[int]]
 
@@ -73,7 +73,7 @@ async def walked(asked: Asked) -> AsyncIterator[Poll]:
 
 @asynccontextmanager
 async def collected(asked: Asked) -> AsyncIterator[Poll]:
-    """Read with the collector, to encoded Samples."""
+    """Read with the collector, up to encoded Samples."""
     metrics = CollectorMetrics()
     target = Target(name="bench", address=f"127.0.0.1:{asked.port}")
     params = with_constants(Params, varbinds_per_request=asked.at_once, deadline_s=2 * _PATIENCE_S)(
@@ -94,7 +94,7 @@ async def collected(asked: Asked) -> AsyncIterator[Poll]:
 
 
 def by_pysnmp(*, looks_up: bool) -> Way:
-    """Return a client of plain pysnmp; `looks_up` resolves the names of the values, pysnmp's default."""
+    """Return a client of plain pysnmp; with `looks_up` it resolves the names of the values, pysnmp's default."""
 
     @asynccontextmanager
     async def way(asked: Asked) -> AsyncIterator[Poll]:
@@ -130,7 +130,7 @@ def by_pysnmp(*, looks_up: bool) -> Way:
 
 
 def by_snmpbulkwalk(program: str) -> Way:
-    """Return a client that walks both tables by net-snmp, a process for each; `program` is its path."""
+    """Return a client that walks both tables with net-snmp at `program`, one process per walk."""
 
     @asynccontextmanager
     async def way(asked: Asked) -> AsyncIterator[Poll]:
@@ -166,7 +166,7 @@ _SLOW = 5
 class _Client(NamedTuple):
     name: str
     way: Way | None
-    """None if it cannot be measured here."""
+    """The client; None if it cannot be measured here."""
     slow: int = 1
     who: int = resource.RUSAGE_SELF
 
@@ -184,13 +184,13 @@ def _clients() -> tuple[_Client, ...]:
 
 @contextmanager
 def switch(ports: int) -> Iterator[int]:
-    """Run a simulated switch of so many ports, and yield its UDP port. Raises Retry."""
+    """Run a simulated switch with this many ports, and yield its UDP port. Raises Retry."""
     with running([sys.executable, "-m", "lab.bench.snmp_agent", str(ports)]) as line:
         yield int(line)
 
 
 def compare(ports: int, polls: int, at_once: int) -> list[Cost]:
-    """Return the cost of each client for its polls, after one that is not counted. Raises Retry."""
+    """Return the cost of each client for its polls, after one uncounted poll. Raises Retry."""
     return asyncio.run(_compared(ports, polls, at_once))
 
 

@@ -1,4 +1,4 @@
-"""Statistics: quantiles, growth and slope."""
+"""Computes statistics: quantiles, growth and slope."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Spread:
 
 
 def spread_of(values: Sequence[float]) -> Spread:
-    """Return the spread of these values; a quantile is the smallest value that so many do not exceed."""
+    """Return the spread of these values; a quantile is the smallest value that this share does not exceed."""
     if not values:
         return Spread(0)
     ordered = sorted(values)
@@ -50,7 +50,7 @@ def _weighted_quantile(ordered: Sequence[tuple[float, int]], needed: float) -> f
 
 
 def grows(lags: Sequence[Observation], allowed: float) -> bool:
-    """Return whether the mean of the last third is more than `allowed` above that of the first third."""
+    """Return True if the mean of the last third is more than `allowed` above the mean of the first third."""
     third = len(lags) // 3
     if not third:
         return False

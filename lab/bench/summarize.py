@@ -76,7 +76,7 @@ def summarize(
 
 
 def _between(sent: LoadReport, column: int, begin_ns: int, end_ns: int) -> float:
-    """Return how much was acknowledged in an interval, interpolated between the marks of about each second."""
+    """Return the amount acknowledged in an interval, interpolated between the marks (about one per second)."""
 
     def at(at_ns: int) -> float:
         before = after = (sent.began_ns, 0, 0)
@@ -114,7 +114,7 @@ def _load(sent: LoadReport, fabric: FabricArrays, messages_per_s: float, rows_pe
 def _parts(monitor: Monitor, used: dict[str, float]) -> Iterator[PartCost]:
     for part, cpu_s in used.items():
         if part != LOAD:
-            # In the first third bounded buffers still fill.
+            # In the first third, bounded buffers still fill.
             samples = monitor.memory.get(part, [])
             growth = slope(samples[len(samples) // 3 :])
             yield PartCost(part, cpu_s, monitor.costs.peak.get(part, 0), growth)
@@ -124,7 +124,7 @@ def _stages(monitor: Monitor, first: WindowEdge, last: WindowEdge, seconds: floa
     for stage, samples in monitor.lags.items():
         lag = spread_of([value for _, value in samples])
         records = (last.records.get(stage, 0) - first.records.get(stage, 0)) / seconds
-        # Two seconds' worth: the sink closes a block each second, and samples do not coincide with its commits.
+        # Two seconds of messages: the sink closes a block each second, and samples do not coincide with its commits.
         allowed = max(50.0, 2 * records if records else 2 * _messages_per_s(first, last, seconds))
         yield StageRate(
             stage,
@@ -166,7 +166,7 @@ def _latency(monitor: Monitor, sent: LoadReport, kind: str) -> Spread:
 
 
 def is_recovering(kills: Iterable[WorkerKill], at_s: float) -> bool:
-    """Return whether a killed worker was recovering at this second of the window."""
+    """Return True if a killed worker was recovering at this second of the window."""
     return any(
         kill.at_s - BEFORE_KILL_S <= at_s <= kill.at_s + (kill.caught_up_s or RECOVERED_WITHIN_S) for kill in kills
     )
@@ -179,7 +179,7 @@ def _complete_ns(fault: ReportedFault) -> int | None:
 
 
 def _truths(sent: LoadReport, cadence_s: float) -> list[Truth]:
-    # A fault that only samples show is dated by a reading, at most a cadence late; two cadences are allowed.
+    # A fault that only samples show gets the time of a reading, at most a cadence late; two cadences are allowed.
     tolerance_s = max(15.0, 2 * cadence_s)
     return [
         Truth(fault.at_ns[0], fault.at_ns[-1], CONDITIONS[fault.kind], fault.device, fault.port, tolerance_s)

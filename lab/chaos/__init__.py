@@ -1,1 +1,1 @@
-"""The fault suite: real processes under faults, and a reader that counts what was lost or stored twice."""
+"""The fault suite: runs real processes under faults, and counts lost and duplicate messages."""

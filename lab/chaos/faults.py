@@ -1,6 +1,6 @@
-"""The faults: each begins and heals, and states what the pipeline promises under it.
+"""Defines the faults: how each starts and heals, and the pipeline's promise under it.
 
-`target` names what a fault takes away: faults of one target never overlap.
+`target` names the part that a fault disables: faults of one target never overlap.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from lab.chaos.scene import NOTHING, NOTHING_LOST, REPORTED, Fault, Need, Scene
 from lab.chaos.stack import ALL_TARGETS, PAUSE_S, SINK, WORKERS, send_signal
 
 _TURNS_S, _MOVES_S = (2.0, 4.0), (1.0, 3.0)
-"""Between two brokers that are killed in turn, and between two workers of a storm."""
+"""The intervals between two brokers that are killed in turn, and between two workers of a storm."""
 _CLOCK_OFFSETS_S = (-86_400, -25, 29, 7_200, 31_536_000)
 _TABLE = "railsight_chaos"
 _BUCKET = ("rate", "4mbit", "burst", "128kb", "latency", "800ms")
-"""Limits loopback. A packet of loopback has up to 64 KiB, so the bucket cannot be smaller."""
+"""Limits loopback. A packet on loopback has up to 64 KiB, so the bucket cannot be smaller."""
 
 
 async def _nothing(_: Scene) -> None:
-    """Heal a fault that is over when it has begun."""
+    """Heal a fault that has ended by itself."""
 
 
 async def _kill_part(parts: tuple[str, ...], scene: Scene) -> None:
@@ -60,7 +60,7 @@ async def _kill_brokers_in_turn(scene: Scene) -> None:
 
 
 async def _take_turns(scene: Scene, is_over: asyncio.Event, down: int) -> None:
-    """Kill another broker and start the one before, until the fault heals; two are down while it starts."""
+    """Kill one broker after another and restart the previous one, until the fault heals; two are down meanwhile."""
     while not is_over.is_set():
         with suppress(TimeoutError):
             await asyncio.wait_for(is_over.wait(), scene.rng.uniform(*_TURNS_S))
@@ -153,7 +153,7 @@ async def _start_everything(scene: Scene) -> None:
 
 
 async def _drop_packets(percent: int, scene: Scene) -> None:
-    """Drop packets of all brokers: all of them, which is a cut, or a share at random, which is a lossy network."""
+    """Drop packets of all brokers: 100 % is a cut, a smaller random share is a lossy network."""
     numbers = ", ".join(map(str, scene.stack.broker_ports))
     share = "" if percent == 100 else f"numgen random mod 100 < {percent} "
     rules = (
@@ -173,7 +173,7 @@ async def _fill_brokers_disk(scene: Scene) -> None:
 
 async def _empty_brokers_disk(scene: Scene) -> None:
     isolation.empty(scene.stack.kafka.data)
-    # A broker ends some time after it met the full disk: perhaps while the others start again.
+    # A broker ends some time after its disk is full, possibly while the others start again.
     await asyncio.to_thread(scene.stack.restart_brokers, len(scene.stack.brokers))
 
 
@@ -196,7 +196,7 @@ FAULTS: dict[str, Fault] = {
     fault.name: fault
     for fault in (
         Fault("worker-killed", "worker", partial(_kill_part, WORKERS), _start_part, _KILLED_S),
-        # For longer than its session: a zombie.
+        # For longer than its session, so that it resumes as a zombie.
         Fault("worker-paused", "worker", partial(_pause_part, WORKERS), _resume_part, _PAUSED_S),
         Fault("rebalance-storm", "worker", _move_partitions, _end_moves, (8.0, 14.0)),
         Fault("persist-killed", SINK, partial(_kill_part, (SINK,)), _start_part, _KILLED_S),
@@ -212,7 +212,7 @@ FAULTS: dict[str, Fault] = {
         Fault("poison", "kafka", _send_poison, _nothing, (0.5, 1.0),
               f"{NOTHING_LOST}, each poisoned record rejected once"),
         Fault("clock-jump", "clock", _shift_clock, _set_clock_right, (5.0, 10.0), f"{NOTHING_LOST} (other devices)"),
-        # While nothing reads, so that offsets are out of range: retention overtakes the readers.
+        # While no process reads, so that offsets are out of range: retention overtakes the readers.
         Fault("records-deleted", ALL_TARGETS, _kill_readers, _delete_records, (3.0, 5.0), REPORTED),
         Fault("brokers-in-turn", "kafka", _kill_brokers_in_turn, _end_turns, (10.0, 18.0), needs=Need.THREE_BROKERS),
         Fault("network-cut", "kafka", partial(_drop_packets, 100), _NO_TABLE, (2.0, 10.0), needs=_ROOT),
@@ -220,14 +220,14 @@ FAULTS: dict[str, Fault] = {
         Fault("network-slow", "kafka", partial(_run, _QDISC[0]), partial(_run, _QDISC[1]), (4.0, 10.0), needs=_ROOT),
         # A broker with a full disk ends.
         Fault("broker-disk-full", "kafka", _fill_brokers_disk, _empty_brokers_disk, (4.0, 10.0), needs=_ROOT),
-        # It refuses to insert, and answers queries.
+        # It refuses inserts, and answers queries.
         Fault("store-disk-full", "clickhouse", _fill_clickhouse_disk, _empty_clickhouse_disk, (4.0, 10.0), needs=_ROOT),
     )
 }  # fmt: skip
 
 
 def needs_of(names: Iterable[str]) -> Need:
-    """Return everything that any of these faults needs."""
+    """Return the union of these faults' needs."""
     needs = NOTHING
     for name in names:
         needs |= FAULTS[name].needs

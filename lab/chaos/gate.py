@@ -22,7 +22,7 @@ class GateMode(Enum):
 
 
 class Gate:
-    """Relays connections to one port of loopback; `port` is its own after `start`."""
+    """Relays connections to one port of loopback; `port` is the relay's own after `start`."""
 
     def __init__(self, target_port: int) -> None:
         self.mode = GateMode.OPEN
@@ -77,7 +77,7 @@ class Gate:
             far_writer.close()
 
     async def _answer(self, far_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass answers back until the server closes, or drop the first one after the mode has changed."""
+        """Pass answers back until the server closes, or drop the first answer after the mode has changed."""
         while data := await far_reader.read(_READ_BYTES):
             if self.mode is not GateMode.OPEN:
                 return

@@ -1,4 +1,4 @@
-"""Gives a run a network and mounts of its own, so that its faults reach nothing else on the machine (Linux, root)."""
+"""Gives a run its own network and mounts, so that its faults affect nothing else on the machine (Linux, root)."""
 
 import ctypes
 import os
@@ -13,9 +13,9 @@ _BLOCK = bytes(1 << 20)
 
 
 def enter_namespaces() -> None:
-    """Move this thread, and the processes and threads that it starts from now on, into namespaces of their own.
+    """Move this thread, and the processes and threads that it starts later, into their own namespaces.
 
-    They have only loopback, and their mounts end with them. Raises Misconfigured where that is not possible.
+    The namespaces have only loopback, and their mounts end with them. Raises Misconfigured if that is not possible.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNS | _CLONE_NEWNET):
@@ -34,7 +34,7 @@ def mount_small_disk(folder: Path, mib: int) -> None:
 
 
 def unmount(folder: Path) -> None:
-    """Remove the disk of a folder."""
+    """Unmount the disk at a folder."""
     run("umount", "--lazy", str(folder))
 
 
@@ -49,7 +49,7 @@ def fill(folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Remove what `fill` wrote."""
+    """Remove the file that `fill` wrote."""
     (folder / _BALLAST).unlink(missing_ok=True)
 
 

@@ -1,9 +1,9 @@
-"""The fabric of a run, its messages, and which of them Kafka acknowledged.
+"""Generates the fabric of a run and its messages, and records which messages Kafka acknowledged.
 
-Thirty-two host links, each of which goes down in every tenth sequence or so. Every port carries the same traffic, and
-only the links of `Truth` go down, so that any other open finding at the end is a breach. The load does what a collector
-with a spool does: a message stays in order in memory until it is acknowledged, and is sent again with the same identity
-after an error.
+The fabric has thirty-two host links, each of which goes down in about every tenth sequence. Every port carries the same
+traffic, and only the links of `Truth` go down, so that any other open finding at the end is a breach. The load behaves
+like a collector with a spool: a message stays in order in memory until it is acknowledged, and is sent again with the
+same identity after an error.
 """
 
 import asyncio
@@ -47,15 +47,15 @@ _GAUGES = (Metric.OPER_UP, Metric.ADMIN_UP)
 
 @dataclass
 class Truth:
-    """The links of the run that go down: one early and for good, one for a while, one after the last fault."""
+    """The links of the run that go down: one early and permanently, one for a while, one after the last fault."""
 
     stays_down: Link
     recovers: Link
     down_at_end: Link
     begun_ns: int
-    """No finding of these links is older."""
+    """The start of the run; no finding of these links is older."""
     clock_device: str
-    """A device without any of these links, whose clock a fault may change."""
+    """A device without these links, whose clock a fault may change."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Fabric:
         default_factory=lambda: generate(GenerateParams(gpus=64, radix=16, rails=2, gpus_per_host=4, jobs=1))
     )
     down: set[str] = field(default_factory=set)
-    """Ids of the links that are down now."""
+    """The ids of the links that are down now."""
     clock_offset_ns: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Fabric:
         self.truth = self.next_truth(0)
 
     def next_truth(self, at_ns: int) -> Truth:
-        """Choose the links of the next sequence: the next ones, each in another part of the fabric."""
+        """Select the links of the next sequence: the next ones, each in another part of the fabric."""
         links, used = self._host_links, self._used
         self._used += 1
         third = len(links) // 3
@@ -133,7 +133,7 @@ class Fabric:
         )  # fmt: skip
 
     def log_event(self, device: str, at_ns: int) -> Event:
-        """Return an event that no detector uses, to be counted."""
+        """Return an event that no detector uses, for counting."""
         return self._event(device, "", EventKind.LOG, at_ns)
 
     def change(self, link: Link, at_ns: int, *, down: bool) -> Iterator[Event]:
@@ -168,7 +168,7 @@ _DELIVERY_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The identity of a message: what a spool sends again has the same one."""
+    """The identity of a message, which stays the same when a spool sends it again."""
 
     topic: str
     device: str
@@ -185,7 +185,7 @@ class Acknowledged:
 
 @dataclass
 class Ledger:
-    """The messages that were offered, and those that Kafka acknowledged."""
+    """The offered messages, and the messages that Kafka acknowledged."""
 
     offered: int = 0
     acknowledged: dict[Identity, Acknowledged] = field(default_factory=dict)
@@ -225,15 +225,15 @@ class Load:
             self._offer(EVENTS, event)
 
     def stop_counting(self) -> None:
-        """Offer on, so that no device becomes silent, what is no longer in the ledger."""
+        """Continue to offer messages, so that no device becomes silent, without adding them to the ledger."""
         self._is_counting = False
 
     def stop(self) -> None:
-        """Offer nothing more; `run` returns when all is acknowledged."""
+        """Offer no more messages; `run` returns when all are acknowledged."""
         self._stopped = True
 
     async def run(self) -> None:
-        """Offer and send until stopped and everything is acknowledged; it can run again then."""
+        """Offer and send until stopped and everything is acknowledged; can be called again afterwards."""
         self._stopped, self._is_counting = False, True
         await asyncio.gather(self._offer_readings(), self._send_pending())
 

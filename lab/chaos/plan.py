@@ -1,4 +1,4 @@
-"""Makes the sequence of faults of a seed: which fault begins when, and for how long."""
+"""Generates the sequence of faults of a seed: each fault's start and duration."""
 
 import random
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Step:
 def fault_names(given: str) -> tuple[str, ...]:
     """Return the names in a comma-separated list; raise Misconfigured for an unknown one.
 
-    `all` are the faults that need nothing but one broker, `every` are also those that need more.
+    `all` selects the faults that need only one broker, `every` also those that need more.
     """
     if given == EVERY:
         return tuple(FAULTS)
@@ -45,9 +45,9 @@ def fault_names(given: str) -> tuple[str, ...]:
 
 
 def make_plan(seed: int, faults: Sequence[str], seconds: float) -> tuple[Step, ...]:
-    """Return the steps that begin within `seconds`, at least one.
+    """Return the steps that start within `seconds`, at least one.
 
-    Faults of different targets overlap; those of one target follow each other, and target `all` overlaps none.
+    Faults of different targets overlap; faults of one target follow each other, and target `all` overlaps no other.
     """
     rng = random.Random(seed)
     steps: list[Step] = []
@@ -66,7 +66,7 @@ def make_plan(seed: int, faults: Sequence[str], seconds: float) -> tuple[Step, .
         if begin_s >= seconds and steps:
             break
         steps.append(Step(len(steps), name, begin_s, heal_s, rng.getrandbits(32)))
-        # The servers need some seconds to start again; a fault of another target may begin meanwhile.
+        # The servers need some seconds to start again; a fault of another target may start meanwhile.
         free_s[fault.target] = heal_s + rng.uniform(*_GAP_S)
         begin_s += rng.uniform(*_GAP_S)
     return tuple(steps)

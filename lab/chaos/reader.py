@@ -1,4 +1,4 @@
-"""Reads what a run has left, independently of the pipeline: aiokafka and ClickHouse's HTTP interface, nothing of ours.
+"""Reads the results of a run independently of the pipeline: with aiokafka and ClickHouse's HTTP interface only.
 
 Findings are JSON by contract (docs); samples and events are counted in ClickHouse by the identities of their messages.
 """
@@ -63,7 +63,7 @@ class KafkaReader:
         return {(at.topic, at.partition): int(end) for at, end in ends.items()}
 
     async def lag(self, ends: Offsets) -> int:
-        """Return how many records before `ends` the groups have not acknowledged, at least 1 for a missing group.
+        """Return the number of records before `ends` that the groups have not acknowledged, at least 1 without a group.
 
         The inputs of a group are the partitions that it has ever acknowledged.
         """
@@ -126,7 +126,7 @@ class KafkaReader:
 
 @dataclass(frozen=True, slots=True)
 class ClickHouseReader:
-    """Queries over HTTP; its methods block, and raise OSError with ClickHouse's message where it refuses."""
+    """Queries ClickHouse over HTTP; its methods block, and raise OSError with ClickHouse's message if it refuses."""
 
     url: str
     user: str
@@ -134,23 +134,23 @@ class ClickHouseReader:
     database: str
 
     def messages(self, collector: str) -> dict[str, Counter[tuple[str, int]]]:
-        """Return how often each message is stored, by (device, sequence), of samples and of events."""
+        """Return the number of stored copies of each message of samples and of events, by (device, sequence)."""
         return {
             "samples": Counter(self._identities("sample_messages", collector)),
             "events": Counter(self._identities("events", collector)),
         }
 
     def sample_rows(self, collector: str) -> dict[tuple[str, int], int]:
-        """Return the stored rows of each message of samples."""
+        """Return the number of stored rows of each message of samples."""
         sql = f"SELECT device, sequence, count() FROM samples WHERE collector = '{collector}' GROUP BY ALL"  # noqa: S608 — a constant
         return {(str(device), int(sequence)): int(rows) for device, sequence, rows in self._query(sql)}
 
     def findings(self) -> Counter[tuple[str, int]]:
-        """Return how often each (id, revision) is stored."""
+        """Return the number of stored copies of each (id, revision)."""
         return Counter((str(i), int(revision)) for i, revision in self._query("SELECT id, revision FROM findings"))
 
     def rejected(self, stage: str) -> Counter[tuple[str, int, int]]:
-        """Return how often each rejected record of a stage is stored, by (topic, partition, offset)."""
+        """Return the number of stored copies of each rejected record of a stage, by (topic, partition, offset)."""
         rows = self._query(f"SELECT topic, partition, offset FROM rejected WHERE stage = '{stage}'")  # noqa: S608 — a constant
         return Counter((str(topic), int(partition), int(offset)) for topic, partition, offset in rows)
 

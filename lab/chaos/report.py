@@ -1,4 +1,4 @@
-"""The report of a run: a line for each fault with its promise and what was measured, and every breach."""
+"""Reports a run: a line for each fault with its promise and measurements, and every breach."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ TABLE_HEAD = (
 
 @dataclass
 class StepResult:
-    """One step as carried out, and what was measured; times are of the monotonic clock."""
+    """One step as carried out, with its measurements; times are by the monotonic clock."""
 
     step: Step
     promise: str
@@ -38,7 +38,7 @@ class StepResult:
     double: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the step as JSON values."""
         return {
             "fault": self.step.fault, "begin_s": round(self.step.begin_s, 1), "heal_s": round(self.step.heal_s, 1),
             "promise": self.promise, "acknowledged": self.acknowledged, "lost": self.lost, "double": self.double,
@@ -61,11 +61,11 @@ class Report:
 
     @property
     def is_passed(self) -> bool:
-        """True if every promise was kept."""
+        """True if no promise was broken."""
         return not self.breaches
 
     def lines(self) -> Iterator[str]:
-        """Yield it as text."""
+        """Yield the report as text."""
         for one in self.steps:
             after = (
                 "not recovered" if one.recovered_after_s is None else f"lag zero after {one.recovered_after_s:.1f} s"
@@ -79,14 +79,14 @@ class Report:
         yield from (f"breach: {breach}" for breach in self.breaches)
 
     def table_rows(self) -> Iterator[str]:
-        """Yield a row of a table in Markdown for each step."""
+        """Yield a row of a Markdown table for each step."""
         for one in self.steps:
             seconds = "not recovered" if one.recovered_after_s is None else f"{one.recovered_after_s:.1f}"
             cells = (one.step.fault, one.promise, str(one.acknowledged), str(one.lost), str(one.double), seconds)
             yield f"| {' | '.join(cells)} |"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the report as JSON values."""
         return {
             "seed": self.params.seed, "passed": self.is_passed, "acknowledged": self.acknowledged,
             "stored": self.stored, "findings": self.findings, "reported_lost": self.reported_lost,
@@ -103,7 +103,7 @@ def build_report(
     problems: list[str],
     reported_before: int = 0,
 ) -> Report:
-    """Return the report of a sequence that has ended; an earlier one reported so many records lost."""
+    """Return the report of a sequence that has ended; `reported_before` counts losses that earlier ones reported."""
     acknowledged = scene.load.ledger.acknowledged
     verdict = count_messages(acknowledged, seen)
     assign(steps, acknowledged, verdict)
@@ -125,7 +125,7 @@ def build_report(
 
 
 def assign(steps: Sequence[StepResult], acknowledged: Mapping[Identity, Acknowledged], verdict: Verdict) -> None:
-    """Count each message at the step in whose time it was acknowledged.
+    """Count each message for the step during which it was acknowledged.
 
     A loss before the end of a step that deletes records belongs to that step.
     """
@@ -141,7 +141,7 @@ def assign(steps: Sequence[StepResult], acknowledged: Mapping[Identity, Acknowle
 
 
 def _step_at(steps: Sequence[StepResult], at_s: float) -> StepResult:
-    """Return the last step that had begun at a time, the first one for an earlier time."""
+    """Return the last step that had started at a time; the first step for an earlier time."""
     return next((one for one in sorted(steps, key=lambda one: -one.began_s) if one.began_s <= at_s), steps[0])
 
 
@@ -162,7 +162,7 @@ def loss_breaches(steps: Sequence[StepResult], reported: int) -> list[str]:
 
 
 def reported_lost(logs: Sequence[Path]) -> int:
-    """Return how many records of samples and events the sink has reported as lost, from its logs."""
+    """Return the number of sample and event records that the sink reported as lost, from its logs."""
     total = 0
     for log in logs:
         for line in log.read_text(errors="replace").splitlines():

@@ -1,4 +1,4 @@
-"""Carries out sequences on one stack: applies each plan, waits until all has recovered, and checks the promises."""
+"""Carries out sequences on one stack: applies each plan, waits for the recovery, and checks the promises."""
 
 import asyncio
 import random
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 WARM_UP_S = 60.0
 RECOVERY_S = 150.0
-"""The longest wait for lag zero and for findings that are right, after the last fault has healed."""
+"""The longest wait for lag zero and for correct findings, after the last fault has healed."""
 _STAYS_DOWN_AFTER_S, _DOWN_AFTER_S, _UP_AFTER_S = 1.0, 3.0, 15.0
 _POLL_S = 1.0
 _RETRY_S = 0.3
@@ -40,7 +40,7 @@ _STAGE_OF_REJECTED = "persist"
 
 @dataclass
 class _Recovery:
-    """One step that has healed: what must be read until it counts as recovered."""
+    """One step that has healed, and the offsets that must be read until it counts as recovered."""
 
     result: StepResult
     healed_s: float
@@ -48,7 +48,7 @@ class _Recovery:
 
 
 class ChaosSession:
-    """One stack with its load, on which sequences are carried out one after the other."""
+    """One stack with its load, which runs sequences one after the other."""
 
     def __init__(self, stack: Stack, load: Load, kafka: KafkaReader, report_line: Callable[[str], None]) -> None:
         self._stack, self._load, self._kafka = stack, load, kafka
@@ -76,7 +76,7 @@ class ChaosSession:
                 await kafka.close()
 
     async def run(self, params: ChaosParams) -> Report:
-        """Carry out one sequence and return its report; afterwards nothing is offered and what it offered is read."""
+        """Carry out one sequence and return its report; at the end nothing is offered and all its messages are read."""
         plan = make_plan(params.seed, params.faults, params.seconds)
         self._report_line(f"seed {params.seed}: {', '.join(map(str, plan))}")
         self._recoveries.clear()
@@ -98,7 +98,7 @@ class ChaosSession:
             await background[-1]
             self._load.change_link(lambda fabric: fabric.truth.down_at_end, down=True)
             problems = await self._recover(scene, self._kafka)
-            # The load goes on while everything is read: on a slow machine all devices would be silent by then.
+            # The load continues while everything is read: on a slow machine all devices would otherwise become silent.
             self._load.stop_counting()
             problems += await self._drain(scene, self._kafka)
             seen = await retried(lambda: self._observe(self._stack, self._kafka))
@@ -113,7 +113,7 @@ class ChaosSession:
         return build_report(params, results, scene, seen, truth, problems, reported_before)
 
     async def _begin(self) -> None:
-        """Bring up the links of the sequence before and choose others; wait until every group reads."""
+        """Bring up the links of the previous sequence and select others; wait until every group reads."""
         fabric = self._load.fabric
         if self._has_begun:
             for link in (fabric.truth.stays_down, fabric.truth.down_at_end):
@@ -142,7 +142,7 @@ class ChaosSession:
         self._recoveries.append(_Recovery(result, result.healed_s, await _ends(kafka)))
 
     async def _watch(self, kafka: KafkaReader) -> None:
-        """Note when each step has recovered, until cancelled."""
+        """Record when each step has recovered, until cancelled."""
         while True:
             for one in list(self._recoveries):
                 if await self._is_read(kafka, one.ends):
@@ -151,7 +151,7 @@ class ChaosSession:
             await asyncio.sleep(_POLL_S)
 
     async def _warm_up(self, kafka: KafkaReader) -> None:
-        """Wait until every group has read what was there at the start, so that the first fault finds all at work."""
+        """Wait until every group has read the existing records, so that all parts are working at the first fault."""
         ends = await _ends(kafka)
         if not await self._until(lambda: self._is_read(kafka, ends), WARM_UP_S):
             raise Retry(f"the pipeline did not start to read within {WARM_UP_S:g} s (logs: {self._stack.folder})")
@@ -163,7 +163,7 @@ class ChaosSession:
             return False
 
     async def _recover(self, scene: Scene, kafka: KafkaReader) -> list[str]:
-        """Wait until every step has recovered and the open findings are those of the truth."""
+        """Wait until every step has recovered and the open findings equal the truth."""
         truth = replace(_truth(scene.load.fabric), may_lose=scene.may_lose)
 
         async def is_right() -> bool:
@@ -221,7 +221,7 @@ class ChaosSession:
 
 
 async def _unchanged(kafka: KafkaReader) -> tuple[list[Revision], dict[str, bytes | None]]:
-    """Return all revisions and what is open, of one moment: none was published between the two."""
+    """Return all revisions and all open findings at one moment: none was published between the two readings."""
     while True:
         findings = await kafka.findings()
         open_topic = await kafka.open_topic()
@@ -235,9 +235,9 @@ async def _ends(kafka: KafkaReader) -> Offsets:
 
 
 async def retried(act: Callable[[], Awaitable[T]], within_s: float = RECOVERY_S) -> T:
-    """Return the result of an action that needs Kafka or ClickHouse; a fault may have taken them, or they are busy.
+    """Return the result of an action that needs Kafka or ClickHouse, which may be down by a fault, or busy.
 
-    Raises Retry, with the last error, if it has not succeeded within the time that a recovery may take.
+    Raises Retry with the last error if it has not succeeded within the limit of a recovery.
     """
     last: Exception = TimeoutError("no answer")
     try:
@@ -270,7 +270,7 @@ def _truth(fabric: Fabric) -> FindingTruth:
 
 @contextmanager
 def run_folder(given: Path | None) -> Iterator[Path]:
-    """Yield the given folder, which stays, or a temporary one; raise Misconfigured when the given one is not empty."""
+    """Yield the given folder, which stays, or a temporary one; raise Misconfigured if the given one is not empty."""
     if given is None:
         with tempfile.TemporaryDirectory(prefix="railsight-chaos-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
@@ -295,10 +295,10 @@ def run_chaos(
     *,
     share: bool = True,
 ) -> bool:
-    """Carry out sequences and pass each report on; return False when a signal ended them.
+    """Carry out sequences and pass each report on; return False if a signal ended them.
 
-    With `share` they follow each other on one stack, until one breaks a promise: the next begins on a new one, so that
-    what the failure left is not counted against it.
+    With `share` they follow each other on one stack until one breaks a promise. The next one starts on a new stack, so
+    that effects of the failure are not counted against it.
     """
     if Need.NAMESPACES in needs_of(name for params in runs for name in params.faults):
         enter_namespaces()
@@ -328,7 +328,7 @@ async def _run_all(
 
 
 async def _report(session: ChaosSession, params: ChaosParams) -> Report:
-    """Return the report of a sequence; one that could not be judged is a breach, and the next one is carried out."""
+    """Return the report of a sequence; a sequence that could not be evaluated is a breach, and the next one is run."""
     try:
         return await session.run(params)
     except (Retry, Misconfigured) as error:

@@ -1,4 +1,4 @@
-"""The interface of faults: what they act on, what they need of the machine, and what is promised under them."""
+"""Defines the interface of faults: the parts that they act on, their needs on the machine, and their promises."""
 
 import asyncio
 import random
@@ -25,19 +25,19 @@ REPORTED = "lost only what was deleted unread, as many as reported; double 0"
 
 @dataclass
 class Scene:
-    """Everything that a fault may act on, with the random choices of its step."""
+    """The parts that a fault may act on, with the random choices of its step."""
 
     stack: Stack
     load: Load
     rng: random.Random = field(default_factory=random.Random)
     poisoned: list[tuple[str, int, int]] = field(default_factory=list)
-    """Topic, partition and offset of every record that a fault has sent and that cannot be read."""
+    """Topic, partition and offset of every unreadable record that a fault has sent."""
     may_lose: bool = False
-    """True after a fault that deletes records which the sink has not read."""
+    """True after a fault that deletes records that the sink has not read."""
     chosen: str = ""
-    """The part on which the fault of this step acts."""
+    """The part on which this step's fault acts."""
     task: asyncio.Task[None] | None = None
-    """The work of the fault of this step until it heals."""
+    """The task of this step's fault until it heals."""
     is_over: asyncio.Event | None = None
 
 
@@ -46,15 +46,15 @@ Act = Callable[[Scene], Coroutine[None, None, None]]
 
 @dataclass(frozen=True)
 class Fault:
-    """One kind of fault; what it has begun in a step is in the step's scene."""
+    """One kind of fault; the state of a step is in the step's scene."""
 
     name: str
     target: str
     begin: Act
-    """Takes something away."""
+    """Starts the fault."""
     heal: Act
-    """Gives it back."""
+    """Heals the fault."""
     hold_s: tuple[float, float]
-    """The shortest and the longest time between begin and heal."""
+    """The shortest and the longest time between `begin` and `heal`."""
     promise: str = NOTHING_LOST
     needs: Need = NOTHING

@@ -1,7 +1,7 @@
-"""The real processes of a run: Kafka, ClickHouse behind a gate, two workers and a sink, which restart when they end.
+"""Runs the real processes: Kafka, ClickHouse behind a gate, two workers and a sink, which restart when they end.
 
-A start that another fault interrupts is repeated: it proves nothing about the server. One that fails without a fault is
-a defect, and its error is raised.
+A start that another fault interrupts is repeated, because it shows nothing about the server. A start that fails without
+a fault is a defect, and its error is raised.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from streams.runtime.local_pipeline import railsight_command
 from streams.wire.errors import Misconfigured
 
 SESSION_S = 6.0
-"""The shortest session that brokers accept by default, so that a takeover is quick."""
+"""The shortest session that brokers accept by default, for a quick takeover."""
 PAUSE_S = SESSION_S + 2.0
 """A process that is paused this long has lost its partitions when it resumes."""
 TELEMETRY_PARTITIONS = 4
@@ -44,9 +44,8 @@ presets = ["switch-errdisable"]
 """
 """Intervals of a run: shorter than the defaults, so that a run of half a minute contains takeovers and snapshots.
 
-CONSTANTS has the rest. Of link/flap only the preset of five outages in ten seconds applies: in a night each link goes
-down twenty times by intent.
-"""
+CONSTANTS has the rest. link/flap uses only its preset of five outages in ten seconds: in a night each link goes down
+twenty times by intent."""
 
 CONSTANTS = {
     "persist.linger_s": 0.5,
@@ -60,7 +59,7 @@ CONSTANTS = {
     "runtime.quiet_snapshot_s": 3,
     "runtime.measure_snapshot_s": 3,
 }
-"""Constants of the processes of a run, shorter than those of the product."""
+"""Constants of a run's processes, shorter than the product's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +72,13 @@ class ChaosParams:
 
 
 STARTS = 3
-"""Faults of one target follow each other, so that one start meets two of them at most."""
+"""Faults of one target follow each other, so that one start meets at most two of them."""
 FREE_WITHIN_S = 60.0
-"""The longest wait for the end of the fault that interrupts; faults hold for 18 s at most."""
+"""The longest wait for the end of the interrupting fault; faults last at most 18 s."""
 
 
 class Restarts:
-    """The starts of one server; `start` starts what does not run and raises Misconfigured."""
+    """Repeats the starts of one server; `start` starts what is not running and raises Misconfigured."""
 
     def __init__(self, start: Callable[[], None]) -> None:
         self._start = start
@@ -101,10 +100,10 @@ class Restarts:
                 self._changed.notify_all()
 
     def restart(self, late_ends: int = 0) -> None:
-        """Start the server once no fault acts on it; blocks. Raises Misconfigured if it fails without a fault.
+        """Start the server when no fault acts on it; blocks. Raises Misconfigured if a start fails without a fault.
 
-        `late_ends` of its processes may still end by the fault that is over, perhaps while the others start: so many
-        failed starts are repeated as well.
+        `late_ends` of its processes may still end by the past fault, possibly while the others start: as many failed
+        starts are repeated.
         """
         with self._one_at_a_time:
             for attempt in range(1 - late_ends, STARTS + 1):
@@ -118,7 +117,7 @@ class Restarts:
                     return
 
     def _wait_until_free(self) -> tuple[int, bool]:
-        """Return how many faults have begun, and whether none acts now."""
+        """Return the number of started faults, and True if none is active."""
         with self._changed:
             is_free = self._changed.wait_for(lambda: not self._active, FREE_WITHIN_S)
             return self._begun, is_free
@@ -129,7 +128,7 @@ SINK = "persist"
 ALL_TARGETS = "all"
 """The target of a fault that acts on everything."""
 SMALL_DISK_MIB = 640
-"""Of the brokers and of ClickHouse each, where a fault fills them: a broker starts with 256 MiB and more."""
+"""The disk size of each broker and of ClickHouse if a fault fills it: a broker starts with 256 MiB and more."""
 _SETUP_S = 120.0
 _KEEP_S = 0.3
 _RESTART_S = 1.0
@@ -137,7 +136,7 @@ _RESTART_S = 1.0
 
 @dataclass
 class PartProcess:
-    """One part of the pipeline: its command, its current process, and how often it ended by itself."""
+    """One part of the pipeline: its command, its current process, and the number of unexpected ends."""
 
     name: str
     command: tuple[str, ...]
@@ -148,20 +147,20 @@ class PartProcess:
     """The exit codes of the runs that no fault ended."""
 
     def start(self) -> None:
-        """Start the part if it does not run."""
+        """Start the part if it is not running."""
         if self.process is None:
             self.runs += 1
             self.process = WatchedProcess(self.command, self.folder / f"{self.name}.{self.runs}.log")
 
     def kill(self) -> None:
-        """End the part with SIGKILL; it stays away until `start`."""
-        # Taken out first, or `Stack.keep` would see it end meanwhile, and start it again.
+        """End the part with SIGKILL; it stays down until `start`."""
+        # Cleared first: `Stack.keep` would otherwise see the end and start it again.
         process, self.process = self.process, None
         if process is not None:
             process.kill()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the part's process if it runs."""
+        """Send a signal to the part's process if it is running."""
         send_signal(None if self.process is None else self.process.pid, number)
 
     def logs(self) -> list[Path]:
@@ -220,7 +219,7 @@ class Stack:
             await asyncio.shield(stack._stop())
 
     async def keep(self) -> None:
-        """Start parts that ended by themselves again, as a service manager does, until cancelled."""
+        """Restart parts that ended by themselves, as a service manager does, until cancelled."""
         while True:
             for part in self.parts.values():
                 if part.process is not None and (code := part.process.exit_code) is not None:
@@ -245,11 +244,11 @@ class Stack:
             yield
 
     def restart_brokers(self, late_ends: int = 0) -> None:
-        """Start the brokers that have ended again, also when another fault interrupts it, or some end late."""
+        """Restart the brokers that have ended, also if another fault interrupts it or some end late."""
         self.restarts["kafka"].restart(late_ends)
 
     def restart_clickhouse(self) -> None:
-        """Start ClickHouse again if it has ended, also when another fault interrupts it."""
+        """Restart ClickHouse if it has ended, also if another fault interrupts it."""
         self.restarts["clickhouse"].restart()
 
     def _start_brokers(self) -> None:

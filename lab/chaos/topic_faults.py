@@ -1,4 +1,4 @@
-"""Faults inside Kafka's topics: records that cannot be read, and records that are deleted before they are read."""
+"""Defines faults inside Kafka's topics: unreadable records, and records that are deleted before they are read."""
 
 import random
 from collections.abc import AsyncIterator
@@ -13,18 +13,18 @@ from streams.wire.kafka_clients import controller_errors
 from streams.wire.topics import EVENTS, SAMPLES, TOPICS
 
 GARBAGE = (b"\xff" * 40, b"{}x", b"\x08", b'{"id": [', bytes(range(256)))
-"""Values that are no message of any topic."""
+"""Values that are not a message of any topic."""
 
 
 async def send_poison(kafka: KafkaSettings, rng: random.Random) -> list[tuple[str, int, int]]:
-    """Send a record that cannot be read to a partition of every topic; return topic, partition and offset of each."""
+    """Send an unreadable record to a partition of every topic; return topic, partition and offset of each."""
     sent: list[tuple[str, int, int]] = []
     producer = AIOKafkaProducer(**kafka.client_options(), acks="all")
     await producer.start()
     try:
         for topic in TOPICS:
             if topic.model is None:
-                continue  # its records have no message
+                continue  # the topic's records have no message
             partition = rng.randrange(kafka.partitions.count(topic))
             value = rng.choice(GARBAGE)
             metadata = await producer.send_and_wait(topic.name, value, key=b"poison", partition=partition)
@@ -35,7 +35,7 @@ async def send_poison(kafka: KafkaSettings, rng: random.Random) -> list[tuple[st
 
 
 async def delete_telemetry(kafka: KafkaSettings) -> None:
-    """Delete every record of samples and events that is there now."""
+    """Delete all present records of samples and events."""
     partitions = [
         TopicPartition(topic.name, partition)
         for topic in (SAMPLES, EVENTS)

@@ -1,4 +1,4 @@
-"""Compares acknowledged messages and the truth of the fabric with the results of the reader: pure."""
+"""Compares acknowledged messages and the truth of the fabric with the results of the reader. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,23 +27,23 @@ class Observation:
 
 @dataclass(frozen=True)
 class FindingTruth:
-    """Subjects that must have an open link/down at the end, and those that may have had one."""
+    """The subjects that must have an open link/down at the end, and the subjects that may have had one."""
 
     open: frozenset[str]
     ever: frozenset[str]
     since: str = ""
-    """RFC 3339; findings of link/down that began before belong to an earlier sequence."""
+    """RFC 3339; earlier findings of link/down belong to an earlier sequence."""
     may_lose: bool = False
-    """A fault deletes records unread: findings that state losses of input are true."""
+    """True if a fault deletes unread records: findings that state losses of input are then true."""
 
     def is_loss(self, finding: Mapping[str, Any]) -> bool:
-        """Return whether a finding states a loss of input that this or an earlier sequence has caused."""
+        """Return True if a finding states a loss of input that this or an earlier sequence has caused."""
         return finding.get("cause") == "RETENTION" and (self.may_lose or finding["startedAt"] < self.since)
 
 
 @dataclass
 class Verdict:
-    """Identities that are lost or stored twice, and a line for every other breach."""
+    """The lost and duplicate identities, and a line for every other breach."""
 
     lost: list[Identity] = field(default_factory=list)
     double: list[Identity] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Verdict:
 
 
 def count_messages(acknowledged: Mapping[Identity, Acknowledged], seen: Observation) -> Verdict:
-    """Return which acknowledged messages are missing, which are stored twice, and which have missing rows."""
+    """Return the acknowledged messages that are missing, that are stored twice, and that have missing rows."""
     verdict = Verdict()
     tables = {SAMPLES.name: "samples", EVENTS.name: "events"}
     wrong_rows = []
@@ -130,7 +130,7 @@ def check_rejected(
 
 
 def _twins(newest: Iterable[Revision]) -> list[str]:
-    """Return the episodes that two findings stand for: one detector, one subject, one start."""
+    """Return the episodes with two findings: one detector, one subject, one start."""
     episodes: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for one in newest:
         fields = one.fields

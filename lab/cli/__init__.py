@@ -1,1 +1,1 @@
-"""The commands of the laboratory: demo, bench and chaos."""
+"""Defines the commands of the laboratory: demo, bench and chaos."""

@@ -1,4 +1,4 @@
-"""`railsight chaos`: runs the pipeline on this machine under faults and counts what was lost or stored twice."""
+"""`railsight chaos` runs the pipeline on this machine under faults, and counts lost and duplicate messages."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

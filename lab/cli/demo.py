@@ -1,4 +1,4 @@
-"""`railsight demo`: runs the whole pipeline on this machine with a simulated fabric or a recording, and scores it."""
+"""`railsight demo` runs the whole pipeline on this machine with a simulated fabric or a recording, and scores it."""
 
 import os
 import sys
@@ -52,7 +52,7 @@ def demo(
     for line in playback.playback.rejected if playback is not None else ():
         print_text(f"railsight: {line}", err=True)
     with_grafana = grafana and _has_grafana()
-    # The screen is drawn on standard error, by textual.
+    # textual draws the screen on standard error.
     draws_screen = sys.stdout.isatty() and sys.stderr.isatty() and not headless and not as_json
     report = run_demo(
         seconds or (DEFAULT_S if act else 60),
@@ -74,7 +74,7 @@ def demo(
 
 
 def _has_grafana() -> bool:
-    """Return whether there is a Grafana for the boards; print how to get one if not."""
+    """Return True if a Grafana for the boards exists; otherwise print how to get one."""
     if os.environ.get("GRAFANA_URL") or find_program(os.environ) is not None:
         return True
     for line in HOW_TO:

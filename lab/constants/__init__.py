@@ -1,7 +1,7 @@
-"""Other constants for a run of the laboratory or of a test: shorter times and smaller limits than those of the product.
+"""Changes constants for a run of the laboratory or of a test: shorter times and smaller limits than the product's.
 
 A constant is a ClassVar of the class that has the settings of its section. `python -m lab.constants
-'{"runtime.session_s": 6}' process …` runs a command of railsight with others.
+'{"runtime.session_s": 6}' process …` runs a command of railsight with changed constants.
 """
 
 import json
@@ -17,7 +17,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def with_constants(model: type[Model], **constants: Any) -> type[Model]:
-    """Return a subclass with other constants; raise ValueError for what is no constant of the model."""
+    """Return a subclass with other constants; raise ValueError for a name that is no constant of the model."""
     if unknown := constants.keys() - model.__class_vars__:
         raise ValueError(f"not constants of {model.__name__}: {', '.join(sorted(unknown))}")
     annotations = {name: ClassVar[type(value)] for name, value in constants.items()}
@@ -25,7 +25,7 @@ def with_constants(model: type[Model], **constants: Any) -> type[Model]:
 
 
 def params_of(model: type[Model], values: Mapping[str, Any]) -> Model:
-    """Return the model of settings and constants together, also of its sections; raise ValidationError."""
+    """Return the model with settings and constants, also of its sections; raise ValidationError."""
     constants = {name: value for name, value in values.items() if name in model.__class_vars__}
     settings = {name: value for name, value in values.items() if name not in constants}
     for name, value in settings.items():
@@ -45,7 +45,7 @@ def set_constants(constants: Mapping[str, Any]) -> None:
 
 
 def is_constant(path: str) -> bool:
-    """Return whether a section and name, such as `runtime.session_s`, are a constant and no setting."""
+    """Return True if a section and name, such as `runtime.session_s`, name a constant and not a setting."""
     model, name = _model_of(path)
     return name in model.__class_vars__
 
@@ -64,5 +64,5 @@ def _model_of(path: str) -> tuple[type[BaseModel], str]:
 
 
 def command_with(constants: Mapping[str, Any], *arguments: str) -> tuple[str, ...]:
-    """Return the command line of a command of railsight with other constants."""
+    """Return the command line that runs a command of railsight with other constants."""
     return (sys.executable, "-m", "lab.constants", json.dumps(constants), *arguments)

@@ -1,4 +1,4 @@
-"""Runs a command of railsight with other constants, which the first argument has as JSON."""
+"""Runs a command of railsight with other constants; the first argument has them as JSON."""
 
 import json
 import sys

@@ -20,7 +20,7 @@ AUTOMATION_CONFIG = "automation.toml"
 BAD_LINKS = "sim/bad-links.json"
 LEAST_S = 60.0
 DEFAULT_S = 140.0
-"""Two relapses are drained by then, and the third waits for a person."""
+"""Two relapses are drained by then, and the third waits for an approval."""
 
 DEMO_SETTINGS: Mapping[str, float | bool | str] = {
     "detect.lateness_s": 10.0,
@@ -37,12 +37,11 @@ DEMO_SETTINGS: Mapping[str, float | bool | str] = {
 }
 """The settings that differ from the defaults, so that a life cycle of days takes minutes in a fabric of 128 links.
 
-16 s at 200 Gb/s are the least that prove `qualification.ber`. No collector reads the hosts. The caps let three links be
-out at once. Floors, budgets, rates, the cool-down and the number of relapses are the defaults.
-"""
+16 s at 200 Gb/s are the minimum that proves `qualification.ber`. No collector reads the hosts. The caps allow three
+links to be out at a time. Floors, budgets, rates, the cool-down and the number of relapses are the defaults."""
 
 CONSTANTS = {name: value for name, value in DEMO_SETTINGS.items() if is_constant(name)}
-"""Those that are constants of the product."""
+"""The settings above that are constants of the product."""
 
 
 def setting_lines() -> Iterator[str]:
@@ -65,7 +64,7 @@ def toml_lines() -> Iterator[str]:
 
 
 def automation_part(folder: Path, kafka: KafkaSettings, targets: str) -> Part:
-    """Write the configuration of the reference automation, and return its process; raise Misconfigured without it."""
+    """Write the configuration of the reference automation, and return its process; raises Misconfigured."""
     package = automation_folder()
     config = folder / AUTOMATION_CONFIG
     command = [sys.executable, "-m", "lab.servers.repair", str((folder / targets).parent)]
@@ -101,13 +100,13 @@ def automation_part(folder: Path, kafka: KafkaSettings, targets: str) -> Part:
 
 
 def _login_lines(kafka: KafkaSettings) -> Iterator[str]:
-    """Yield the automation's settings of the login, which it reads without this package."""
+    """Yield the automation's login settings; the automation reads them without this package."""
     login = {"mechanism": kafka.sasl_mechanism, "username": kafka.username, "password_file": kafka.password_file}
     yield from (f"{name} = {json.dumps(str(value))}" for name, value in login.items() if value)
 
 
 def automation_folder() -> Path:
-    """Return the folder of the reference automation; raise Misconfigured where it is not installed."""
+    """Return the folder of the reference automation; raise Misconfigured if it is not installed."""
     folder = shipped("deploy/automation")
     if not (folder / "railsight_automation").is_dir():
         raise Misconfigured(f"--act needs {folder}, which is missing; install the wheel, or run it in a clone")
@@ -134,7 +133,7 @@ def _text(value: object) -> str:
 
 
 _FIRST = (State.WAITING, State.ESCALATED, State.DENIED)
-"""These are at the top of the screen: a person can act on them, or wants to know why nothing happens."""
+"""States at the top of the screen: the operator can act on them, or needs the reason why nothing happens."""
 
 
 def headline(remediation: Remediation) -> str:
@@ -145,23 +144,23 @@ def headline(remediation: Remediation) -> str:
 
 
 def outcome(remediation: Remediation) -> str:
-    """Return the state, the guard that bound it with its number and values, and the reason."""
+    """Return the state, the guard that limited it with its number and values, and the reason."""
     parts = [part for part in (_guard(remediation), remediation.reason) if part]
     return f"{remediation.state.name}: {'; '.join(parts)}" if parts else remediation.state.name
 
 
 def answer_lines(remediation: Remediation, bootstrap: str) -> tuple[str, ...]:
-    """Return how a person answers a remediation that waits for it; empty for any other."""
+    """Return the commands that answer a waiting remediation; empty for any other."""
     if remediation.state not in (State.WAITING, State.ESCALATED):
         return ()
-    # After its last relapse the target is in service; any other escalated one is out of service, or may be.
+    # After its last relapse the target is in service; other escalated targets are, or may be, out of service.
     if remediation.state is State.WAITING or remediation.verdict is Verdict.NEEDS_APPROVAL:
         return "approve it in a second terminal:", answer_command("approve", remediation.id, bootstrap)
     return "report its repair in a second terminal:", answer_command("repaired", remediation.id, bootstrap)
 
 
 def shown(remediations: Iterable[Remediation]) -> list[Remediation]:
-    """Return the remediations of the screen: what waits or is denied first, then the newest; no observations."""
+    """Return the remediations for the screen: waiting and denied ones first, then the newest; no observations."""
     acting = [one for one in remediations if one.action is not Action.OBSERVE and one.state is not State.CLOSED]
     closed = [one for one in remediations if one.action is not Action.OBSERVE and one.state is State.CLOSED]
     newest = sorted(acting, key=lambda one: -(one.decided_at_ns or 0))

@@ -1,8 +1,8 @@
 """Provisions a Grafana with the boards of `dashboards/json`, for `demo --grafana`.
 
-GRAFANA_URL names a running one, which gets the data source and the boards by its HTTP API; else a `grafana` or
-`grafana-server` on PATH is started for the demo, with an administrator whose password is made for it. Grafana installs
-the data source's plugin itself (`plugins.preinstall`), where its plugin folder has none.
+GRAFANA_URL names a running Grafana, which gets the data source and the boards by its HTTP API. Otherwise a `grafana` or
+`grafana-server` on PATH is started for the demo, with an administrator whose password is generated. Grafana installs
+the data source's plugin itself (`plugins.preinstall`) if its plugin folder has none.
 """
 
 import base64
@@ -43,7 +43,7 @@ HOW_TO = (
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The ClickHouse that boards read."""
+    """The ClickHouse from which the boards read."""
 
     url: str
     database: str
@@ -52,7 +52,7 @@ class Reader:
 
     @property
     def source(self) -> dict[str, Any]:
-        """The data source as Grafana's API and provisioning take it."""
+        """The data source in the format of Grafana's API and provisioning."""
         address = urlsplit(self.url)
         return {
             "name": "railsight", "uid": SOURCE_UID, "type": PLUGIN, "access": "proxy", "isDefault": True,
@@ -65,7 +65,7 @@ class Reader:
 
 
 def read_boards(folder: Path = BOARDS) -> dict[str, dict[str, Any]]:
-    """Return the boards by their names; raise Misconfigured where the repository is not installed from its source."""
+    """Return the boards by name; raise Misconfigured if the repository is not installed from its source."""
     boards = {path.stem: orjson.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
     if not boards:
         raise Misconfigured(f"--grafana: no boards in {folder}; run the demo from the repository (`make demo`)")
@@ -73,7 +73,7 @@ def read_boards(folder: Path = BOARDS) -> dict[str, dict[str, Any]]:
 
 
 def find_program(environment: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the command that starts Grafana's server, None without one on PATH."""
+    """Return the command that starts Grafana's server; None if none is on PATH."""
     path = environment.get("PATH")
     if (program := shutil.which("grafana", path=path)) is not None:
         return program, "server"
@@ -82,9 +82,9 @@ def find_program(environment: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def upload(url: str, environment: Mapping[str, str], reader: Reader) -> str:
-    """Give a running Grafana the data source and the boards; return the address of the wall.
+    """Send the data source and the boards to a running Grafana; return the address of the wall.
 
-    Raises Misconfigured with what Grafana answered.
+    Raises Misconfigured with Grafana's answer.
     """
     base = url.rstrip("/")
     headers = {"Content-Type": "application/json", "Authorization": _authorization(url, environment)}
@@ -182,7 +182,7 @@ default_home_dashboard_path = {BOARDS / "fabric.json"}
 
 
 def _home(program: str, environment: Mapping[str, str]) -> Path:
-    """Return the folder of Grafana's own files: of the package, or above the program's folder."""
+    """Return the folder of Grafana's own files: the package's, or the one above the program's folder."""
     candidates = [
         Path(environment["GF_PATHS_HOME"]) if "GF_PATHS_HOME" in environment else None,
         Path(program).resolve().parent.parent,

@@ -1,7 +1,7 @@
-"""Sends to Kafka and reads from it what a demo needs: a recording, control records, and the state of the pipeline.
+"""Sends a recording and control records to Kafka, and reads the state of the pipeline from it.
 
 After the last reading of a recording it publishes a watermark to each partition, so that windows become final exactly
-where those of a backtest do.
+as in a backtest.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ from streams.wire.topics import (
 )
 
 STAGE = "replay"
-"""Stage name in the Progress messages of a recording."""
+"""The stage name in the Progress messages of a recording."""
 _TOPICS: dict[type, Topic] = {
     Samples: SAMPLES,
     Event: EVENTS,
@@ -96,7 +96,7 @@ def find_recording(path: Path, inventory: Path) -> Recording:
 
 
 def load_playback(recording: Recording) -> Playback:
-    """Read a recording; raise Misconfigured when it cannot be read or is empty."""
+    """Read a recording; raise Misconfigured if it cannot be read or is empty."""
     rejected = RejectedRows()
     messages = tuple(sorted(ordered_messages(recording, rejected), key=event_time))
     if not messages:
@@ -105,7 +105,7 @@ def load_playback(recording: Recording) -> Playback:
 
 
 async def play(tape: Playback, kafka: KafkaSettings, speed: float) -> int:
-    """Send all messages at `speed` times the recorded pace; return their number once all are acknowledged."""
+    """Send all messages at `speed` times the recorded pace; return their number after all are acknowledged."""
     began = time.monotonic()
     sent = []
     async with open_producer(kafka) as producer:
@@ -134,7 +134,7 @@ RETRY_S = 0.5
 
 
 async def follow_pipeline(kafka: KafkaSettings, state: DemoState) -> None:
-    """Fold the topics into the state until cancelled."""
+    """Update the state with the messages of the topics until cancelled."""
     assembler = Assembler()
     positions: dict[tuple[str, int], int] = {}
     while True:
@@ -174,7 +174,7 @@ def result_record(remediations: Iterable[Remediation], now_ns: int) -> Record:
 
 
 def control_record(now_ns: int) -> Record:
-    """Return a control of no device."""
+    """Return a control that applies to no device."""
     return encode(
         CONTROLS,
         Control(

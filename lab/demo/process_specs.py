@@ -1,4 +1,4 @@
-"""Options of one demo run, the configuration file and the command lines of its processes."""
+"""Defines the options of one demo run, the configuration file and the command lines of its processes."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ class DemoPlan:
     playback: PlaybackPlan | None = None
     alertmanager: str | None = None
     act: bool = False
-    """Automation carries out what `decide` approves, and the simulated links flap until they are repaired."""
+    """Automation carries out remediations that `decide` approves; the simulated links flap until they are repaired."""
     grafana: bool = False
     """A Grafana shows the boards: the one at GRAFANA_URL, or one from PATH."""
 
@@ -47,7 +47,7 @@ TARGETS = "sim/targets.json"
 HOSTS = "sim/hosts.json"
 TRUTH = "sim/truth.csv"
 ACKNOWLEDGED = "acknowledged.json"
-"""File in which the collector counts what Kafka acknowledged; the check that nothing is lost compares with it."""
+"""The file of the numbers of records that Kafka acknowledged; the check for losses compares with it."""
 
 
 def write_config(folder: Path, servers: ServerAddresses, plan: DemoPlan) -> Path:
@@ -69,7 +69,7 @@ def write_config(folder: Path, servers: ServerAddresses, plan: DemoPlan) -> Path
             f'folder = "{folder / "sim"}"',
             f"faults_s = {plan.seconds}",
             f"seed = {plan.seed}",
-            # No collector reads the others here, and sysfs trees cost a tenth of a core.
+            # No collector reads the other interfaces here, and sysfs trees cost a tenth of a core.
             f"interfaces = {['gnmi'] if plan.act else ['gnmi', 'kernel-log']}",
             "[collect.gnmi]",
             f'targets_file = "{folder / TARGETS}"',
@@ -98,13 +98,13 @@ def pipeline_parts(config: Path, plan: DemoPlan) -> Iterator[Part]:
 
 def _constants(plan: DemoPlan) -> Mapping[str, object]:
     if plan.playback is not None:
-        # A recording's times are long past: its player advances the watermark, not the clock.
+        # A recording's times are long past: the player, not the clock, advances the watermark.
         return {"runtime.wall_clock_ticks": False}
     return acting.CONSTANTS if plan.act else {}
 
 
 def simulator_part(config: Path, settle_s: float) -> Part:
-    """Return the simulated fabric, whose first fault begins `settle_s` after its start."""
+    """Return the simulated fabric, whose first fault starts `settle_s` after the fabric."""
     constants = {"collect.sim.settle_s": round(settle_s, 1)}
     return Part("sim", command_with(constants, "collect", "sim", "--config", str(config)))
 
@@ -116,7 +116,7 @@ def collector_part(config: Path) -> Part:
 
 
 def host_part(config: Path) -> Part:
-    """Return the collector that reads the kernel log of the first host, in which the simulation has a broken GPU."""
+    """Return the collector that reads the kernel log of the first host, which has a broken GPU in the simulation."""
     folder = config.parent
     host = json.loads((folder / HOSTS).read_bytes())[0]
     settings = {

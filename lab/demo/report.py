@@ -1,8 +1,8 @@
-"""Report of a demo: the score of findings and of drains, the stored rows, the time to the first finding, every problem.
+"""Reports a demo: the score of findings and of drains, the stored rows, the time to the first finding, all problems.
 
 A drain is right if its link had a bad part at that time, and wrong if it had none. A bad link is missing if the policy
-drains it, but at the end no remediation drains it, denies it with a reason, or waits for a person. An approval that no
-automation carries out drains nothing.
+drains it, but at the end no remediation drains it, denies it with a reason, or waits for an approval. An approval that
+no automation carries out drains nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from streams.wire.models import Action, Condition, Endpoint, Finding, Remediatio
 from streams.wire.models import RemediationState as State
 
 DECIDED_WITHIN_NS = 20_000_000_000
-"""An episode that begins later before the end may not be decided yet: detection, settling, and a slow machine."""
+"""An episode that starts this shortly before the end may be undecided: detection, settling, a slow machine."""
 
 
 _HANDLED = frozenset(
@@ -31,7 +31,7 @@ _HANDLED = frozenset(
     }
 )  # fmt: skip
 _IN_PROGRESS = frozenset({State.PROPOSED, State.APPROVED, State.ACCEPTED, State.NO_ANSWER, State.FAILED})
-"""At the end of the simulation they count for `DECIDED_WITHIN_NS`: automation may not have answered yet."""
+"""At the end these count for `DECIDED_WITHIN_NS`: automation may not have answered yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,16 @@ class BadLinkTruth:
     cured_ns: int | None
     until_ns: int
     episodes: tuple[int, ...]
-    """The times at which it begins to flap."""
+    """The times at which the link starts to flap."""
 
     def is_bad(self, at_ns: int) -> bool:
-        """Return whether its part is bad at a time."""
+        """Return True if its part is bad at a time."""
         return self.since_ns <= at_ns and (self.cured_ns is None or at_ns < self.cured_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class ActionScore:
-    """The drains that were right and wrong, and the bad links without one."""
+    """The numbers of right and wrong drains, and the bad links without one."""
 
     right: tuple[Remediation, ...]
     wrong: tuple[Remediation, ...]
@@ -65,7 +65,7 @@ class ActionScore:
         return not self.wrong and not self.missing
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the score as JSON values."""
         return {
             "right": len(self.right), "wrong": len(self.wrong), "missing": len(self.missing),
             "wrong_ids": [remediation.id for remediation in self.wrong],
@@ -73,7 +73,7 @@ class ActionScore:
         }  # fmt: skip
 
     def lines(self) -> Iterator[str]:
-        """Yield it as text."""
+        """Yield the score as text."""
         yield f"actions: {len(self.right)} right, {len(self.wrong)} wrong, {len(self.missing)} missing"
         yield from (f"wrong: {one.id[:12]} drained {one.target.id}, which has no bad part" for one in self.wrong)
         yield from (f"missing: {_name(truth)} is bad, and no remediation is open for it" for truth in self.missing)
@@ -124,13 +124,13 @@ def _is_missing(truth: BadLinkTruth, ordered: Iterable[Remediation], policy: Pol
 
 
 def _is_handled(drain: Remediation, end_ns: int) -> bool:
-    """Return whether a drain was carried out or not for a reason that is shown, or automation may still answer it."""
+    """Return True if a drain was carried out, or was not for a displayed reason, or may still be answered."""
     is_recent = (drain.decided_at_ns or 0) + DECIDED_WITHIN_NS > end_ns
     return drain.state in _HANDLED or (drain.state in _IN_PROGRESS and is_recent)
 
 
 def _is_drained(policy: Policy, truth: BadLinkTruth, episodes: int) -> bool:
-    """Return whether the policy drains a link that flaps for the n-th time."""
+    """Return True if the policy drains a link that flaps for the n-th time."""
     subject = Subject("", Endpoint(*truth.a), Endpoint(*truth.z))
     finding = Finding(
         "", 1, False, Condition.LINK_FLAP, Status.OPEN, Severity.WARNING, subject, truth.since_ns, truth.since_ns,
@@ -168,7 +168,7 @@ class Report:
         return not self.problems and is_perfect and (self.actions is None or self.actions.is_perfect)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the report as JSON values."""
         return {
             "fine": self.is_passed,
             "score": None if self.score is None else as_dict(self.score),
@@ -181,7 +181,7 @@ class Report:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield it as text."""
+        """Yield the report as text."""
         if self.score is not None:
             yield as_table(self.score)
         if self.actions is not None:
@@ -201,7 +201,7 @@ def build_report(
     problems: Sequence[str],
     actions: ActionScore | None = None,
 ) -> Report:
-    """Return the report of a run; `problems` are those that the run itself found."""
+    """Return the report of a run; `problems` has the problems that the run itself found."""
     return Report(
         score,
         dict(state.view.rows),

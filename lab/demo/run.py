@@ -1,6 +1,6 @@
-"""One demo run from start to report: servers, pipeline, a simulated fabric or a recording, and the score.
+"""Runs one demo from start to report: servers, pipeline, a simulated fabric or a recording, and the score.
 
-Decides the order of steps and their timeouts. local_pipeline.py has the processes, state.py what was received,
+Decides the order of steps and their timeouts. local_pipeline.py has the processes, state.py the received messages,
 report.py the output at the end.
 """
 
@@ -36,12 +36,12 @@ ROWS_S = 30.0
 COUNT_EVERY_S = 0.5
 INVENTORY_BEFORE_NS = 1_000_000_000
 SETTLE_S = 3.0
-"""Least time before the first fault: on an idle machine the collector has read each switch after it."""
+"""The minimum time before the first fault: on an idle machine the collector has read each switch by then."""
 
 
 @dataclass
 class Demo:
-    """One run; `phase` names its current step for the progress display."""
+    """Runs one demo; `phase` names its current step for the progress display."""
 
     plan: DemoPlan
     state: DemoState
@@ -49,13 +49,13 @@ class Demo:
     phase: str = "starting"
     problems: list[str] = field(default_factory=list)
     running_settings: Settings | None = None
-    """Those of the configuration, which is written once the servers run."""
+    """The settings of the configuration, which is written when the servers run."""
     addresses: dict[str, str] = field(default_factory=dict)
     settle_s: float = SETTLE_S
-    """Time before the first fault: as long as topics and tables took, because the collector starts as slowly."""
+    """The time before the first fault: as long as topics and tables took, because the collector starts as slowly."""
 
     async def run(self) -> Report:
-        """Start everything, let it run, and return the report; the caller stops the supervisor."""
+        """Start all parts, run for the requested time, and return the report; the caller stops the supervisor."""
         async with asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(self.supervisor.watch())]
             await self._start_servers()
@@ -76,13 +76,13 @@ class Demo:
 
     @property
     def settings(self) -> Settings:
-        """The settings of this run, once its servers run."""
+        """The settings of this run; available when its servers run."""
         assert self.running_settings is not None, "the servers are not started"
         return self.running_settings
 
     @property
     def truths(self) -> Sequence[Truth]:
-        """The faults of this run as far as they are known: those of the simulation once it has begun."""
+        """The known faults of this run: the simulation's, after it has started."""
         if self.plan.playback is not None:
             return self.plan.playback.truths or ()
         path = self.plan.folder / process_specs.TRUTH
@@ -132,7 +132,7 @@ class Demo:
             await self._show_boards()
 
     async def _show_boards(self) -> None:
-        """Provision a Grafana; its address is in `addresses`, and in the phases that are printed."""
+        """Provision a Grafana; `addresses` and the printed phases have its address."""
         password = (self.plan.folder / "clickhouse/face" / f"password-{grafana.READER}").read_text().strip()
         reader = grafana.Reader(self.addresses["clickhouse"], self.settings.store.database, password)
         if url := os.environ.get("GRAFANA_URL"):
@@ -173,7 +173,7 @@ class Demo:
         await publish_end_of_time(collector, end_ns)
         self.phase = "draining: the last windows become final"
         await self._drain(end_ns)
-        # Only now: the control has the current time, which is later than the recording.
+        # Published last: the control has the current time, which is later than the recording.
         await self._publish_control_records()
         return None if plan.truths is None else list(plan.truths)
 
@@ -186,7 +186,7 @@ class Demo:
     async def _publish_control_records(self) -> None:
         now_ns = time.time_ns()
         records = {OPERATOR: control_record(now_ns), COLLECTOR: poison_record()}
-        if not self.plan.act:  # its results are those of the automation
+        if not self.plan.act:  # otherwise the automation sends the results
             records[AUTOMATION] = result_record(self.state.view.remediations.values(), now_ns)
         for part, record in records.items():
             await publish(self.settings.kafka.of_part(part), [record])
@@ -204,7 +204,7 @@ class Demo:
             database.close()
 
     async def _wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until the condition is true or the time is over; return whether it is true."""
+        """Wait until the condition is true or the time is over; return True if it is true."""
         deadline_s = time.monotonic() + timeout_s
         while not condition() and time.monotonic() < deadline_s:  # noqa: ASYNC110 — nothing sets an event
             await asyncio.sleep(0.1)

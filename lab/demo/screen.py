@@ -1,4 +1,4 @@
-"""Adds to the terminal program what only a demo has: its status, faults, pipeline and remediations."""
+"""Adds the demo's own tabs to the terminal program: its status, faults, pipeline and remediations."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -19,11 +19,11 @@ _COLORS = {FOUND: "green", WAITING: "yellow", PLANNED: ""}
 _LEGEND = "found: by a finding   waiting: begun, no finding yet   planned: begins later"
 _ID_CHARACTERS = 12
 _PLACE = 22
-"""Characters of the place, with which a row has 78: a scroll bar takes two of 80."""
+"""The width of a place, so that a row has 78 characters: a scroll bar takes two of 80."""
 
 
 def fault_list(truths: Sequence[Truth], findings: Iterable[Finding], at_ns: int) -> RenderableType:
-    """Return the legend, a row for each fault of this demo, and the conditions that it has no fault of."""
+    """Return the legend, a row for each fault of this demo, and the conditions without a fault in it."""
     known = [one for one in findings if one.status is not Status.RETRACTED]
     head = f"{'STATE':<8} {'CONDITION':<22} {'PLACE':<{_PLACE}} {'SEVERITY':<9} FINDING"
     lines = [Text(_LEGEND, "dim"), Text(head, "bold"), *_rows(truths, known, at_ns)]
@@ -55,7 +55,7 @@ def _row(state: str, slug: str, place: str, finding: Finding | None) -> Text:
 
 
 def _is_of(finding: Finding, truth: Truth) -> bool:
-    """Return whether a finding has the condition and the place of a fault, and began while it lasted."""
+    """Return True if a finding has the condition and the place of a fault, and started during the fault."""
     if finding.condition is not truth.condition:
         return False
     if not truth.start_ns - truth.tolerance_ns <= finding.started_at_ns <= truth.end_ns + truth.tolerance_ns:
@@ -91,7 +91,7 @@ def tabs(
 
 
 def remediations(state: TopState, bootstrap: str) -> RenderableType:
-    """Return the remediations: what waits for a person first, with the command that answers it."""
+    """Return the remediations: those that wait for an approval first, with the command that answers them."""
     lines: list[Text] = []
     for remediation in shown(state.remediations.values()):
         lines.append(Text(headline(remediation), "bold", no_wrap=True, overflow="ellipsis"))

@@ -1,4 +1,4 @@
-"""Runs a demo in a folder of its own, with a display, and stops its processes whichever way it ends."""
+"""Runs a demo in its own folder, with a display, and stops its processes however it ends."""
 
 import asyncio
 import os
@@ -82,7 +82,7 @@ def run_demo(
     with_grafana: bool = False,
     seed: int = 1,
 ) -> Report | None:
-    """Run one demo and return its report, None when a signal ended it.
+    """Run one demo and return its report; None if a signal ended it.
 
     Draws a screen, or with `print_progress` reports each new phase as a line. Writes every revision to `out`.
     """
@@ -121,7 +121,7 @@ def playback_plan(
 
 
 def _check_writable(out: Path) -> None:
-    """Raise Misconfigured before the run, not after it."""
+    """Raise Misconfigured before the run if the file is not writable."""
     try:
         out.open("w").close()
     except OSError as error:
@@ -149,7 +149,7 @@ async def _draw_screen(demo: Demo) -> None:
     from lab.demo.screen import tabs
     from streams.report.top.app import Extras, TopApp, actions, run_until_cancelled
 
-    # Before the screen, so that they are above the report when it ends.
+    # Printed before the screen, so that the lines are above the report at the end.
     for line in (_kcat_line(demo), *(_setting_lines() if demo.plan.act else ())):
         Console().print(line, highlight=False, soft_wrap=True)
 
@@ -161,7 +161,7 @@ async def _draw_screen(demo: Demo) -> None:
         lambda: demo.addresses.get("kafka", ""), lambda: demo.truths, acts=demo.plan.act,
     ))  # fmt: skip
     await run_until_cancelled(TopApp(demo.state.view, actions(lambda: demo.running_settings), extras))
-    # A person quits: end the demo as Ctrl-C does.
+    # The user quits: end the demo as Ctrl-C does.
     os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -183,7 +183,7 @@ async def _print_progress(demo: Demo, print_line: Callable[[str], None]) -> None
 
 
 def _kcat_line(demo: Demo) -> str:
-    """Return how to read the findings from outside; the file is there once the broker runs."""
+    """Return the command that reads the findings from another terminal; its file exists once the broker runs."""
     return f"railsight demo: findings by `kcat -F {demo.plan.folder / 'kafka' / KCAT} -C -t railsight.findings.v1`"
 
 

@@ -1,4 +1,4 @@
-"""State of the demo: that of the terminal, every revision for the score and the report, and the rows of ClickHouse."""
+"""Holds the state of the demo: the terminal's, every revision for score and report, and the rows of ClickHouse."""
 
 import itertools
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from streams.wire.models import Finding, Message, Remediation, Status
 
 @dataclass(slots=True)
 class DemoState:
-    """Everything that the demo received so far; `view` is the part that the terminal shows."""
+    """Everything that the demo has received; `view` is the part that the terminal displays."""
 
     started_s: float
     view: TopState = field(default_factory=TopState)
@@ -21,7 +21,7 @@ class DemoState:
     first_finding_s: float | None = None
 
     def update(self, message: Message | Topology, now_s: float) -> None:
-        """Fold in one message that arrived at `now_s`."""
+        """Update the state with one message that arrived at `now_s`."""
         self.view.update(message, now_s)
         match message:
             case Finding():
@@ -59,7 +59,7 @@ TABLES = (
     "rejected",
 )
 TABLES_OF_A_RECORDING = ("samples", "remediation_results", "controls", "rejected")
-"""Tables that any recording fills: one may have no events and no fault."""
+"""Tables that any recording fills: a recording may have no events and no fault."""
 
 
 class Database(Protocol):
@@ -71,7 +71,7 @@ class Database(Protocol):
 
 
 def count_rows(database: Database) -> dict[str, int]:
-    """Return the row count of each table; raise Retry when ClickHouse does not answer."""
+    """Return the row count of each table; raise Retry if ClickHouse does not answer."""
     each = " UNION ALL ".join(f"SELECT '{table}', count() FROM {table}" for table in TABLES)  # noqa: S608 — constants
     found = {str(table): int(rows) for table, rows in database.query(each)}
     return {table: found[table] for table in TABLES}

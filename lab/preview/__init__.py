@@ -1,1 +1,1 @@
-"""Expands and runs the queries of boards as Grafana does, and draws what a person would see."""
+"""Expands and runs the queries of boards as Grafana does, and draws the boards."""

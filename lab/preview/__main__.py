@@ -1,7 +1,7 @@
-"""`python -m lab.preview`: draws every board from the data of a demo, and photographs it with chromium.
+"""`python -m lab.preview` draws every board from the data of a demo, and takes pictures with chromium.
 
-`--demo DIR` is the folder of `railsight demo --run-dir DIR`, while it runs or after it (ClickHouse starts again).
-The pages are written to `--out`; pictures need Debian's chromium. `--list` prints which panels have data, as a table.
+`--demo DIR` is the folder of `railsight demo --run-dir DIR`, during the demo or after it (ClickHouse is restarted). The
+pages are written to `--out`; pictures need Debian's chromium. `--list` prints the panels with data as a table.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 
 PICTURE_WIDTH = 1600
 MOST_PIXELS = 1000
-"""Of a picture's height: what is below is on the page, not in the docs."""
+"""The maximum height of a picture; the page has the rest, the docs do not."""
 _NEWEST = "SELECT toUnixTimestamp(max(arrived_at)) AS newest FROM sample_messages"
 
 
@@ -48,7 +48,7 @@ def http_run(url: str, user: str, password: str, database: str) -> Run:
 
 @contextmanager
 def clickhouse_of(demo: Path) -> Iterator[Run]:
-    """Yield the ClickHouse of a demo, started again if the demo is over."""
+    """Yield the ClickHouse of a demo; it is started again if the demo is over."""
     addresses: Mapping[str, Any] = json.loads((demo / "demo.json").read_text())
     password = Path(addresses["clickhouse_password_file"]).read_text().strip()
     running = http_run(addresses["clickhouse"], "default", password, addresses["database"])
@@ -75,7 +75,7 @@ def photograph(chromium: str, html: Path, picture: Path, height: int) -> None:
 
 
 def list_panels(board: Mapping[str, Any], run: Run, view: View) -> str:
-    """Return a row of Markdown: the board, its panels with a value, and those without any."""
+    """Return a row of Markdown: the board, its panels with a value, and its panels without one."""
     has_value: dict[str, bool] = defaultdict(bool)
     for panel, _, sql in panel_queries(board, view):
         has_value[panel["title"]] |= any(value not in (None, "") for row in run(sql) for value in row.values())

@@ -32,7 +32,7 @@ def _times(from_s: float, to_s: float, width: float, height: float) -> list[str]
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Places times and values in a plot."""
+    """Maps times and values to positions in a plot."""
 
     from_s: float
     to_s: float
@@ -144,7 +144,7 @@ def _is_dashed(override: Mapping[str, Any]) -> bool:
 
 
 def states(panel: Mapping[str, Any], rows: Rows, from_s: float, to_s: float, width: int, height: int) -> str:
-    """Return a row of colored stretches for each place, and the colors' texts."""
+    """Return a row of colored intervals for each place, and the colors' texts."""
     places: dict[str, list[tuple[float, Any]]] = defaultdict(list)
     for row in rows:
         moment, name, value = row.values()
@@ -179,7 +179,7 @@ def states(panel: Mapping[str, Any], rows: Rows, from_s: float, to_s: float, wid
 
 
 def graph(nodes: Rows, edges: Rows, width: int, height: int) -> str:
-    """Return the nodes where their query places them, around the center, with their connections."""
+    """Return the nodes at the positions of their query, around the center, with their connections."""
     places = {one["id"]: (width / 2 + one["fixedx"], height / 2 + one["fixedy"], one) for one in nodes}
     out = []
     for edge in edges:

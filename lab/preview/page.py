@@ -1,4 +1,4 @@
-"""Draws a board as a page, from its JSON and the rows of its queries: a picture of what Grafana shows, for the docs."""
+"""Draws a board as a page, from its JSON and the rows of its queries: a picture of Grafana's view, for the docs."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from lab.preview import drawing
 from lab.preview.reading import Rows, Run, Shown, View, answers, stat, state, text
 
 CELL, GAP = 30, 8
-"""Of Grafana's grid: a unit of height is 30 pixels, and panels are 8 pixels apart."""
+"""Grafana's grid in pixels: the height of a unit, and the gap between panels."""
 _STYLE = """
 body { margin: 0; font: 13px "DejaVu Sans", sans-serif; background: %(page)s; color: %(text)s; }
 h1 { font-size: 17px; margin: 8px 12px; height: 24px; font-weight: 600; overflow: hidden; }
@@ -35,7 +35,7 @@ _THEMES = {
 
 
 def page(board: Mapping[str, Any], run: Run, view: View, width: int = 1600, theme: str = "dark") -> tuple[str, int]:
-    """Return the page of a board that was opened with the view, and its height in pixels."""
+    """Return the page of a board opened with the view, and its height in pixels."""
     found: dict[str, list[Rows]] = {}
     for answer in answers(board, run, view):
         found.setdefault(f"{answer.panel}", []).append(answer.rows)
@@ -102,7 +102,7 @@ def _tiles(panel: Mapping[str, Any], rows: Rows) -> str:
 
 
 def _looks(panel: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the overrides by the names of fields; a pattern is kept as its names."""
+    """Return the overrides by the names of fields; a pattern is replaced by its names."""
     looks: dict[str, dict[str, Any]] = {}
     for one in panel["fieldConfig"]["overrides"]:
         properties = {own["id"]: own["value"] for own in one["properties"]}

@@ -1,13 +1,13 @@
 """Times every panel of every board over a day and over a week of a fabric of 2,048 GPUs.
 
-    python -m lab.preview.panel_times [--pods 8] [--uplinks 1] [--ranges 'a day,a week'] [--boards rails,congestion]
+python -m lab.preview.panel_times [--pods 8] [--uplinks 1] [--ranges 'a day,a week'] [--boards rails,congestion]
 
-The rows are made by SQL: the inventory, findings and progress of the week, with messages by the hour;
-rollups by hour for the week and by minute for the day, of every port (one priority of PFC, and four lanes of optical
-power of the first pod); messages for the day; for a week alone, minutes of its last two hours and messages of its last
-three, which are not there by the hour yet; readings of the last ten minutes of every port, and of the week for the
-first host and its leaves. Once the merges of the rows have ended, a panel's queries run one after another: the sum of
-their medians of three, and of the rows that they read. It prints a table of Markdown with the load of the machine.
+SQL generates the rows of all ports: the inventory, findings, progress and hourly messages of the week; rollups by hour
+for the week and by minute for the day (one PFC priority; four lanes of optical power in the first pod); messages of the
+day. For a week alone, it generates minutes of the last two hours and messages of the last three, which are not grouped
+by hour yet. Readings cover the last ten minutes of every port, and the week of the first host and its leaves. After the
+merges of the rows have ended, a panel's queries run one after another: the result is the sum of their medians of three,
+and of the rows that they read. It prints a Markdown table with the load of the machine.
 """
 
 import argparse
@@ -45,19 +45,19 @@ FINDINGS, OPEN = 400, 20
 _TICKS_S = os.sysconf("SC_CLK_TCK")
 HOUR_S, DAY_S, WEEK_S = 3600, 86_400, 7 * 86_400
 NEWEST_HOURS = 4
-"""Hours that are inserted and grouped one after another, as a sink does it; the others a day at once."""
+"""Hours that are inserted and grouped one after another, as a sink does; the others are inserted by day."""
 
 QUARTER_S = 900
-"""Minutes are inserted for as long at once: a part has them when the first merge has joined sixteen of the sink's."""
+"""The length of one insert of minutes: the parts then have the size of sixteen of the sink's parts, merged."""
 
 LIMITS_S = {"a day": 1.0, "a week": 2.0}
 RANGES_S = {"a day": DAY_S, "a week": WEEK_S}
 REPEATS = 3
 IDLE_S, MERGES_S = 5.0, 900.0
-"""The rows are inserted in minutes and not in a week: their merges have ended if none ran for so long."""
+"""The rows are inserted within minutes instead of a week: merges have ended if none ran for IDLE_S."""
 
 POINTS = 1000
-"""Of a panel that is as wide as the screen."""
+"""The points of a panel that is as wide as the screen."""
 HOST = "pod1-host1"
 
 _PORTS = """(SELECT one.1 AS device, one.2 AS row, one.3 AS source, pod FROM (
@@ -81,7 +81,7 @@ class PanelTime(NamedTuple):
 
 
 def fill_rollups(store: ClickHouse, table: str, step_s: int, begin_s: int, end_s: int) -> None:
-    """Insert a row of each port, and of each lane, for each step."""
+    """Insert a row for each port, and for each lane, at each step."""
     counted, counts = ("minutes, readings", "60, 360") if step_s == HOUR_S else ("readings", "6")
     at = f"toDateTime({begin_s} + number * {step_s}, 'UTC')"
     steps = f"numbers({(end_s - begin_s) // step_s}) AS n"
@@ -116,10 +116,10 @@ def cpu_s(pid: int) -> float:
 def fill_board(
     store: ClickHouse, pods: int, seconds: int, end_s: int, messages_s: int | None = None, uplinks: int = 1
 ) -> None:
-    """Insert the inventory, and by SQL what devices sent and stages reported until `end_s`.
+    """Insert the inventory, and by SQL the messages that devices sent and stages reported until `end_s`.
 
-    Messages are by the hour for all the time, and one by one for its last `messages_s` (default: all). `uplinks` are
-    the links of a leaf to each spine.
+    Messages are grouped by hour for the whole time, and single for its last `messages_s` (default: all). `uplinks` is
+    the number of links from a leaf to each spine.
     """
     shape = DemoShape(pods=pods, hosts=32, planes=2, spines=8, uplinks=uplinks)
     inventory = demo_fabric.inventory(shape, end_s * 10**9)
@@ -167,7 +167,7 @@ def fill_board(
 
 
 def fill_message_hours(store: ClickHouse, begin_s: int, end_s: int) -> None:
-    """Insert the messages of each device by the hour, of the hours that the sink has rolled up by the end."""
+    """Insert the hourly messages of each device for the hours that the sink has rolled up by the end."""
     first_s, last_s = begin_s // 3600 * 3600, (end_s - OVER_AFTER_S) // 3600 * 3600
     messages = 3600 // CADENCE_S
     newest = f"toDateTime64(hour, 9, 'UTC') + INTERVAL {3600 - CADENCE_S} SECOND"
@@ -181,7 +181,7 @@ def fill_message_hours(store: ClickHouse, begin_s: int, end_s: int) -> None:
 
 
 def fill_readings(store: ClickHouse, begin_s: int, end_s: int, where: str) -> None:
-    """Insert a reading every ten seconds of the ports that meet the condition."""
+    """Insert a reading every ten seconds for the ports that meet the condition."""
     at = f"toDateTime64({begin_s} + number * {CADENCE_S}, 9, 'UTC')"
     store.command(
         "INSERT INTO samples (device, row, row_kind, source, boot_id, sampled_at, arrived_at, rx_bytes, tx_bytes,"
@@ -192,7 +192,7 @@ def fill_readings(store: ClickHouse, begin_s: int, end_s: int, where: str) -> No
 
 
 class Filled(NamedTuple):
-    """The rows of each table, CPU seconds of the server for the groups of an hour, and whether merges have ended."""
+    """The rows of each table, the server's CPU seconds for the groups of an hour, and True if merges have ended."""
 
     rows: dict[str, int]
     groups_cpu_s: float
@@ -200,7 +200,7 @@ class Filled(NamedTuple):
 
 
 def fill(store: ClickHouse, pid: int, pods: int, uplinks: int, end_s: int, minutes_s: int, messages_s: int) -> Filled:
-    """Insert the rows of a week, minutes and messages of its last seconds."""
+    """Insert the rows of a week, and minutes and messages of its last seconds."""
     fill_board(store, pods, WEEK_S, end_s, messages_s, uplinks)
     hour_s = end_s // HOUR_S * HOUR_S
     newest_s = hour_s - NEWEST_HOURS * HOUR_S
@@ -226,7 +226,7 @@ def fill(store: ClickHouse, pid: int, pods: int, uplinks: int, end_s: int, minut
 
 
 def pid_of(server: EmbeddedClickHouse) -> int:
-    """Return the process of a server that runs."""
+    """Return the process id of a running server."""
     assert server.pid is not None
     return server.pid
 
@@ -245,7 +245,7 @@ def wait_for_merges(clickhouse: ClickHouse, idle_s: float, timeout_s: float) -> 
 
 
 def timed(server: EmbeddedClickHouse, sql: str) -> tuple[float, float, int]:
-    """Run a query; return the seconds until its whole answer, the server's CPU seconds, and the rows that it read."""
+    """Run a query; return the seconds until its whole answer, the server's CPU seconds, and the number of rows read."""
     headers = {"X-ClickHouse-User": server.user, "X-ClickHouse-Key": server.password}
     request = urllib.request.Request(f"{server.url}/?database=railsight", f"{sql}\nFORMAT JSON".encode(), headers)
     pid = pid_of(server)
@@ -279,7 +279,7 @@ def measure(
 
 
 def page(times: list[PanelTime], filled: Filled, load: float) -> Iterator[str]:
-    """Yield the lines of the table, and what is longer than the limits."""
+    """Yield the lines of the table, and of the panels that exceed the limits."""
     rows = ", ".join(f"{table} {count:,}" for table, count in filled.rows.items())
     ports = 2 * filled.rows["inventory_links"]
     rate = ports / CADENCE_S

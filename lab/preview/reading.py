@@ -1,7 +1,7 @@
-"""Reads a board as Grafana 11 does: its variables and macros, its queries, and what a person sees.
+"""Reads a board as Grafana 11 does: its variables and macros, its queries, and the displayed values.
 
-A macro, variable, panel or setting that the dashboards do not use raises: a board must not rely on what no test
-expands.
+A macro, variable, panel or setting that the dashboards do not use raises an error: a board must not rely on a feature
+that no test expands.
 """
 
 import math
@@ -60,7 +60,7 @@ Run = Callable[[str], Rows]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The rows of one query of a panel, with the time that it took."""
+    """The rows of one query of a panel, and its duration."""
 
     panel: int
     title: str
@@ -71,7 +71,7 @@ class Answer:
 
 
 def opened(board: Mapping[str, Any], run: Run, view: View, chosen: Mapping[str, str] | None = None) -> View:
-    """Return the view with a value of each variable, as a board has that was just opened by a link with `chosen`.
+    """Return the view with a value for each variable, as if a link with `chosen` had just opened the board.
 
     Raises LookupError for a text box that expands to nothing, which makes a query invalid.
     """
@@ -125,7 +125,7 @@ def answers(board: Mapping[str, Any], run: Run, view: View) -> list[Answer]:
 
 
 GREEN = "green"
-"""The color of a value for which thresholds have no step."""
+"""The color of a value if thresholds have no step for it."""
 
 
 class Shown(NamedTuple):
@@ -136,7 +136,7 @@ class Shown(NamedTuple):
 
 
 def stat(panel: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] | None) -> list[Shown]:
-    """Return the tiles of a stat panel for the rows of its query; None is a failed query."""
+    """Return the tiles of a stat panel for the rows of its query; None stands for a failed query."""
     if panel["options"]["colorMode"] != "background_solid" or panel["options"]["reduceOptions"]["calcs"] != [
         "lastNotNull"
     ]:

@@ -1,1 +1,1 @@
-"""The protocol servers of the simulated fabric: gNMI, SNMP, sysfs trees and kernel logs that devices would show."""
+"""Serves the simulated fabric by the protocols of its devices: gNMI, SNMP, sysfs trees and kernel logs."""

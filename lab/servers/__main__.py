@@ -1,4 +1,4 @@
-"""`python -m lab.servers [FOLDER]`: the simulated fabric with its defaults and without Kafka, until Ctrl-C."""
+"""`python -m lab.servers [FOLDER]` runs the simulated fabric with its defaults and without Kafka, until Ctrl-C."""
 
 import sys
 from pathlib import Path

@@ -12,7 +12,7 @@ from lab.world.ground_truth import TruthRow
 from streams.fabric.inventory import Inventory, write_folder
 
 REPAIRS = "repairs.json"
-"""The address of the repairs (repair_server.py), if there is one."""
+"""The file with the address of the repair server (repair_server.py), if there is one."""
 BAD_LINKS = "bad-links.json"
 TRUTH = "truth.csv"
 TARGETS = "targets.json"
@@ -46,7 +46,7 @@ class Files(NamedTuple):
 
 
 def write(folder: Path, inventory: Inventory, endpoints: Endpoints, truth: Sequence[TruthRow]) -> Files:
-    """Write all files; the targets last, so that a process that waits for them finds the others."""
+    """Write all files; the targets last, so that a process that waits for them finds the other files."""
     files = Files(
         folder / "inventory", folder / TARGETS, folder / SNMP_TARGETS, folder / "hosts.json",
         folder / TRUTH,
@@ -63,20 +63,20 @@ def write(folder: Path, inventory: Inventory, endpoints: Endpoints, truth: Seque
 
 
 def write_truth(folder: Path, truth: Sequence[TruthRow]) -> None:
-    """Write the truth file, which a reader sees as it was or as it is."""
+    """Write the truth file atomically: a reader sees the old or the new content."""
     fresh = folder / "truth.new"
     _write_csv(fresh, list(TruthRow._fields), [row._asdict() for row in truth])
     fresh.replace(folder / TRUTH)
 
 
 def write_repairs(folder: Path, address: str) -> None:
-    """Write the address of the repairs."""
+    """Write the address of the repair server."""
     folder.mkdir(parents=True, exist_ok=True)
     _write_json(folder / REPAIRS, {"address": address})
 
 
 def write_bad_links(folder: Path, states: Iterable[BadLinkState]) -> None:
-    """Write the truth about bad links: for each its ends, when it was bad, its episodes, and its repairs."""
+    """Write the truth about bad links: the ends of each, the time when it was bad, its episodes, and its repairs."""
     _write_json(folder / BAD_LINKS, [
         {
             "a": list(state.bad.link.a), "z": list(state.bad.link.z), "bad_part": state.bad.part.name,

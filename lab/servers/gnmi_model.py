@@ -27,7 +27,7 @@ BGP_NEIGHBORS = (
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """An OpenConfig identityref: JSON_IETF puts its module before its name."""
+    """An OpenConfig identityref; JSON_IETF writes its module before its name."""
 
     module: str
     name: str
@@ -37,7 +37,7 @@ class Identity:
 class Leaf:
     """One leaf of one switch.
 
-    `port` is its port, if any; `reports` is whether ON_CHANGE is supported; a leaf with a `setting` can be set.
+    `port` is its port, if any; `reports` is True if ON_CHANGE is supported; a leaf with a `setting` can be set.
     """
 
     elems: Elems
@@ -81,7 +81,7 @@ def _speed(port: PortState) -> Identity:
 
 
 class GnmiModel:
-    """The leaves of one switch; the tree never changes, only the values."""
+    """The leaves of one switch; the tree never changes, only the values do."""
 
     def __init__(self, world: DemoWorld, device: str) -> None:
         self._world = world
@@ -174,12 +174,12 @@ class GnmiModel:
         return [leaf for leaf in self.leaves if matches(query, leaf.elems)]
 
     def has(self, query: Elems) -> bool:
-        """Return whether the path is in the model, regardless of its keys."""
+        """Return True if the path is in the model, regardless of its keys."""
         bare = tuple(Elem(step.name) for step in query)
         return any(matches(bare, leaf.elems) for leaf in self.leaves)
 
     def clock_ns(self, at_ns: int) -> int:
-        """Return the time by the clock of the device, with which it dates what it sends."""
+        """Return the time by the clock of the device, which is the timestamp of its messages."""
         return self._world.clock_ns(self.device, at_ns)
 
     def values(self, leaves: Iterable[Leaf], at_ns: int) -> list[tuple[Leaf, Value | Identity]]:
@@ -197,7 +197,7 @@ class GnmiModel:
 
 
 def matches(query: Sequence[Elem], elems: Sequence[Elem]) -> bool:
-    """Return whether a path is a prefix of these elements; `*` matches a name or key, `...` any number of elements."""
+    """Return True if a path is a prefix of these elements; `*` matches a name or key, `...` any number of elements."""
     for i, step in enumerate(query):
         if step.name == "...":
             return any(matches(query[i + 1 :], elems[j:]) for j in range(i, len(elems) + 1))
@@ -288,7 +288,7 @@ def _enter(place: Tree, step: Elem) -> Tree:
 
 
 def _plain(value: Value | Identity, encoding: int) -> Value:
-    """Return a value for an encoding; by RFC 7951 64-bit integers are strings and identities have their module."""
+    """Return a value for an encoding; by RFC 7951, 64-bit integers are strings and identities have their module."""
     if isinstance(value, Identity):
         return f"{value.module}:{value.name}" if encoding == gnmi_pb2.JSON_IETF else value.name
     if encoding == gnmi_pb2.JSON_IETF and isinstance(value, int) and not isinstance(value, bool):

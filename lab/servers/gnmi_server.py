@@ -1,4 +1,4 @@
-"""Serves the switches of the world over gNMI, each on a loopback port of its own. I/O only.
+"""Serves the switches of the world over gNMI, each on its own loopback port. I/O only.
 
 While a switch is unreachable its port is closed and its streams are cut. Set changes the configuration of ports.
 """
@@ -53,7 +53,7 @@ class _Service:
         self._clock = clock
 
     def _planned_changes(self) -> list[int]:
-        """Return the times at which ports change; a switch that reboots does not report its own ports down first."""
+        """Return the times at which ports change; a rebooting switch does not report its own ports down first."""
         world, device = self._world, self._model.device
         return [moment for moment in world.changes(device) if world.device(device, moment).is_up]
 
@@ -124,7 +124,7 @@ class _Service:
         return response_to(request, at_ns)
 
     def configured(self, at_ns: int) -> None:
-        """Wake the streams, because a port of this switch changed, and with it what is to come."""
+        """Wake the streams, because a port of this switch, and thus its future state, changed."""
         self._changes = self._planned_changes()
         for stream in self._streams:
             stream.put_nowait(at_ns)
@@ -178,7 +178,7 @@ class _Service:
                 )
                 now_ns = self._clock.now_ns()
                 moments = set() if changed_ns is None else {changed_ns}
-                # Each change is sent with its own time, even if two are handled in one iteration.
+                # Each change is sent with its own time, even if one iteration handles two.
                 moments.update(self._changes_between(sent_ns, now_ns))
                 sent_ns = max(sent_ns, now_ns)
                 for moment in sorted(moments):
@@ -198,7 +198,7 @@ class _Service:
         return self._changes[bisect_right(self._changes, after_ns) : bisect_right(self._changes, until_ns)]
 
     async def _until(self, moment_ns: int | None, configured: asyncio.Queue[int]) -> int | None:
-        """Wait until a moment, or until a port is configured: then return the time of that."""
+        """Wait until a moment, or until a port is configured; in that case return the time of the configuration."""
         left_s = _LONGEST_SLEEP_S if moment_ns is None else (moment_ns - self._clock.now_ns()) / 1e9
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(max(left_s, 0.0), _LONGEST_SLEEP_S)):
@@ -207,7 +207,7 @@ class _Service:
 
 
 def _of_type(leaves: list[Leaf], kind: int) -> list[Leaf]:
-    """Return the leaves of a data type of Get; an operational leaf is a state that no configuration has."""
+    """Return the leaves of a data type of Get; an operational leaf is a state that cannot be configured."""
     match kind:
         case gnmi_pb2.GetRequest.ALL:
             return leaves
@@ -249,7 +249,7 @@ class GnmiServers:
         await asyncio.gather(*(self.close(device) for device in list(self._servers)))
 
     async def open(self, device: str) -> None:
-        """Start a switch's server, on the port that it had before if there was one."""
+        """Start a switch's server, on its previous port if it had one."""
         server = grpc.aio.server(options=_OPTIONS)
         service = self._services[device] = _Service(self._world, device, self._clock, self.wake)
         server.add_generic_rpc_handlers((service.handler(),))
@@ -263,13 +263,13 @@ class GnmiServers:
         self._servers[device] = server
 
     async def close(self, device: str) -> None:
-        """Stop a switch's server at once; its streams are cut."""
+        """Stop a switch's server at once and cut its streams."""
         server = self._servers.pop(device, None)
         if server is not None:
             await server.stop(None)
 
     def wake(self, devices: Iterable[str], at_ns: int) -> None:
-        """Wake the streams of switches with a port that changed."""
+        """Wake the streams of switches on which a port changed."""
         for device in devices:
             if device in self._services:
                 self._services[device].configured(at_ns)
@@ -282,9 +282,7 @@ class GnmiServers:
             await self._sleep_until(interval.start_ns)
             await self.close(device)
             await self._sleep_until(interval.end_ns)
-            with contextlib.suppress(
-                Misconfigured
-            ):  # the port may be in use meanwhile: then the switch stays unreachable
+            with contextlib.suppress(Misconfigured):  # the port may be in use by then: the switch stays unreachable
                 await self.open(device)
 
     async def _sleep_until(self, at_ns: int) -> None:

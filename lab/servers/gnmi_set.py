@@ -1,7 +1,7 @@
-"""Evaluates gNMI Set requests: the settings that a request changes, or the reason that it is refused. Pure.
+"""Evaluates gNMI Set requests: returns the settings that a request changes, or refuses it with a reason. Pure.
 
-Follows gnmi-specification 3.4: a request is one transaction, in the order deletes, replaces, updates.
-A deleted leaf has its default; an update of a leaf-list adds to it.
+Follows gnmi-specification 3.4: a request is one transaction, in the order deletes, replaces, updates. A deleted leaf
+gets its default; an update of a leaf-list adds to it.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _Json = dict[str, "_Json"] | list["_Json"] | str | int | float | bool | None
 
 
 def changes_of(model: GnmiModel, request: gnmi_pb2.SetRequest, at_ns: int) -> Changes:
-    """Return what a request changes; raise RefusedRequest if any part of it cannot be applied."""
+    """Return the changes of a request; raise RefusedRequest if any part of it cannot be applied."""
     if request.union_replace:
         raise RefusedRequest(Refusal.UNIMPLEMENTED, "union_replace is not supported")
     changes: Changes = {}
@@ -72,7 +72,7 @@ def _resolved(elems: Elems) -> Elems:
 
 
 def _settings(model: GnmiModel, elems: Elems) -> list[Leaf]:
-    """Return the leaves at or below a path that can be set; refuse a path without any."""
+    """Return the leaves at or below a path that can be set; refuse a path that has none."""
     if not model.has(elems):
         raise RefusedRequest(Refusal.INVALID_ARGUMENT, f"{to_text(elems)}: no such path")
     leaves = model.matching_leaves(elems)

@@ -1,7 +1,7 @@
-"""Checks the subscriptions of a gNMI stream, and decides which values are due when. Pure; time is an argument.
+"""Checks the subscriptions of a gNMI stream, and selects the values that are due. Pure; time is an argument.
 
 Follows gnmi-specification 3.5: a path outside the model and an unsupported encoding or interval are refused; a path in
-the model without an instance sends nothing until there is one.
+the model without an instance sends nothing until it has one.
 """
 
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ def check_encoding(encoding: int, models: object) -> None:
 
 
 def requested_path(prefix: gnmi_pb2.Path, path: gnmi_pb2.Path) -> Elems:
-    """Return the whole requested path; refuse an origin other than OpenConfig's."""
+    """Return the complete requested path; refuse an origin other than OpenConfig's."""
     origin = path.origin or prefix.origin
     if origin not in _ORIGINS and not origin.startswith("openconfig-"):
         raise RefusedRequest(Refusal.INVALID_ARGUMENT, f"origin {origin} is not served")
@@ -58,7 +58,7 @@ def requested_path(prefix: gnmi_pb2.Path, path: gnmi_pb2.Path) -> Elems:
 
 @dataclass
 class _Subscription:
-    """One subscription: its leaves, how often it is due, and the value last sent of each leaf."""
+    """One subscription: its leaves, its interval, and the last sent value of each leaf."""
 
     leaves: list[Leaf]
     interval_ns: int
@@ -111,7 +111,7 @@ class Subscriptions:
                 self._changes.append(subscription)
             case gnmi_pb2.SAMPLE:
                 self._samples.append(subscription)
-            case _:  # TARGET_DEFINED: counters are sampled, states are sent when they change
+            case _:  # TARGET_DEFINED: counters are sampled, states are sent on change
                 counters = [leaf for leaf in leaves if leaf.is_counter]
                 states = [leaf for leaf in leaves if leaf.reports]
                 if counters:
@@ -123,7 +123,7 @@ class Subscriptions:
                 )
 
     def initial(self, at_ns: int) -> list[gnmi_pb2.Notification]:
-        """Return all subscribed values now, and start the schedules of the samples."""
+        """Return all subscribed values, and start the schedules of the samples."""
         values: list[LeafValue] = []
         for subscription in (*self._changes, *self._samples):
             subscription.due_ns = at_ns + subscription.interval_ns
@@ -132,7 +132,7 @@ class Subscriptions:
         return [] if self._updates_only else self._leaf_by_leaf(values, at_ns)
 
     def due_ns(self) -> int | None:
-        """Return when the next sample or heartbeat is due, None if only changes are subscribed."""
+        """Return the time of the next sample or heartbeat; None if only changes are subscribed."""
         moments = [subscription.due_ns for subscription in self._samples]
         moments += [w.heartbeat_due_ns for w in (*self._samples, *self._changes) if w.heartbeat_ns]
         return min(moments, default=None)
@@ -140,7 +140,7 @@ class Subscriptions:
     def due(self, at_ns: int) -> list[gnmi_pb2.Notification]:
         """Return the samples and heartbeats that are due.
 
-        JSON is sent as one value for each container, as many devices do; all else leaf by leaf.
+        JSON is sent as one value per container, as many devices do; other encodings leaf by leaf.
         """
         leaves: list[LeafValue] = []
         blobs: list[gnmi_pb2.Notification] = []
@@ -169,7 +169,7 @@ class Subscriptions:
         return [*self._leaf_by_leaf(leaves, at_ns), *blobs]
 
     def changed(self, at_ns: int) -> list[gnmi_pb2.Notification]:
-        """Return the ON_CHANGE values that differ from those last sent."""
+        """Return the ON_CHANGE values that differ from the last sent values."""
         values: list[LeafValue] = []
         for subscription in self._changes:
             values += subscription.record(self._model.values(subscription.leaves, at_ns), only_changed=True)

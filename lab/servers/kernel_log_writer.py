@@ -1,8 +1,8 @@
 """Writes the kernel logs of the world's hosts, one file each, in the format of `dmesg`.
 
 The lines report links that go down and up, GPU faults and boots. A rebooting host writes nothing, and its timestamps
-begin at 0 afterwards. `kernel_log_lines` is pure; KernelLogWriter writes its lines when they are due.
-The PCI functions and netdevs are those of sysfs_writer.py, so that both describe one machine.
+start at 0 afterwards. `kernel_log_lines` is pure; KernelLogWriter writes its lines when they are due. The PCI functions
+and netdevs are the same as in sysfs_writer.py, so that both describe one machine.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def _links(world: DemoWorld, host: str, from_ns: int, until_ns: int) -> Iterator
 
 
 def _gpus(world: DemoWorld, host: str) -> Iterator[tuple[int, str]]:
-    """Yield the driver's log lines: an Xid, or with code 154 that no action is needed any more."""
+    """Yield the driver's log lines: an Xid, or with code 154 that no action is needed any longer."""
     for event in world.gpu_events(host):
         gpu = f"NVRM: Xid (PCI:{event.port.rpartition('.')[0]}): {event.code},"
         if event.code == GPU_RECOVERED_XID:
@@ -67,7 +67,7 @@ class KernelLogWriter(PeriodicWriter):
         return self._folder / f"{host}.kern.log"
 
     def prepare(self) -> None:
-        """Empty the files: lines of an earlier run belong to another world."""
+        """Empty the files, because lines of an earlier run belong to another world."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for host in self.hosts:
             self.file(host).write_text("", encoding="ascii")

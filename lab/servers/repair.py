@@ -1,7 +1,7 @@
-"""`python -m lab.servers.repair FOLDER TARGET A Z`: repairs a link of the simulated fabric, as its technician.
+"""`python -m lab.servers.repair FOLDER TARGET A Z` repairs a link of the simulated fabric, as a technician would.
 
-FOLDER is that of the simulator; A and Z are the ends, as DEVICE:PORT. Prints what was done; exits with 1 and one line
-if the simulator refuses or does not answer. Fits `links.repair_command` of deploy/automation.
+FOLDER is the simulator's folder; A and Z are the ends, as DEVICE:PORT. It prints the repair, and exits with 1 and one
+line if the simulator refuses or does not answer. It fits `links.repair_command` of deploy/automation.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main() -> int:
 
 
 def address(folder: Path) -> str:
-    """Return the address of the simulator's repairs; raise Misconfigured."""
+    """Return the address of the repair server; raise Misconfigured."""
     path = folder / REPAIRS
     try:
         return str(orjson.loads(path.read_bytes())["address"])
@@ -49,7 +49,7 @@ def address(folder: Path) -> str:
 
 
 def repair(at: str, a: str, z: str) -> str:
-    """Repair the link between two ends; return what was done; raise Misconfigured with the reason of a refusal."""
+    """Repair the link between two ends and return the repair; raise Misconfigured with the reason of a refusal."""
     with grpc.insecure_channel(at) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/{METHOD}")
         try:

@@ -21,7 +21,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class RefusedRepair(Exception):
-    """A repair cannot be carried out; `code` is that of gRPC."""
+    """Raised if a repair cannot be carried out; `code` is the gRPC status."""
 
     def __init__(self, code: grpc.StatusCode, reason: str) -> None:
         super().__init__(reason)
@@ -29,7 +29,7 @@ class RefusedRepair(Exception):
 
 
 class RepairServer:
-    """The server; `address` is set once entered. `on_repaired(devices, at_ns)` is called after each repair."""
+    """Serves repairs; `address` is set once entered. `on_repaired(devices, at_ns)` is called after each repair."""
 
     def __init__(self, world: DemoWorld, clock: Clock, on_repaired: Callable[[Iterable[str], int], None]) -> None:
         self._world, self._clock, self._on_repaired = world, clock, on_repaired
@@ -54,7 +54,7 @@ class RepairServer:
         return orjson.dumps({"done": done})
 
     def repair(self, request: bytes) -> str:
-        """Carry out the repair of a request; return what was done; raise RefusedRepair."""
+        """Carry out the requested repair and return its description; raise RefusedRepair."""
         a, z = _ends(request)
         link = self._world.link_between(a, z)
         if link is None:
@@ -70,7 +70,7 @@ class RepairServer:
                 grpc.StatusCode.FAILED_PRECONDITION, f"{error}; set enabled=false before the repair"
             ) from error
         self._on_repaired((link.a_device, link.z_device), now_ns)
-        # A link without a bad part gets the first repair: the technician has no other knowledge.
+        # A link without a bad part gets the first repair, because a technician does not know that it is healthy.
         return (Part.CONNECTOR if repair is None else repair.part).value
 
 

@@ -1,8 +1,7 @@
 """Runs a whole simulated fabric: serves its devices, publishes its inventory, and plays its faults.
 
-All interfaces read one world, so that a fault shows in each of them: gNMI and SNMP of the switches, the sysfs trees and
-kernel logs of the hosts.
-Writes files into its folder (see files.py) and prints their paths on standard output as one line of JSON.
+All interfaces read one world, so that each shows a fault: gNMI and SNMP of the switches, the sysfs trees and kernel
+logs of the hosts. It writes files to its folder (see files.py) and prints their paths as one line of JSON.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ from streams.wire.models import Job
 from streams.wire.topics import INVENTORY, JOBS, PROBES, Access, encode
 
 _TRUTH_EVERY_S = 1.0
-"""The truth about bad links is written so often, because repairs change it."""
+"""The interval of writing the truth about bad links, because repairs change it."""
 
 Interface = Literal["gnmi", "snmp", "sysfs", "kernel-log", "probes"]
 
@@ -51,8 +50,8 @@ Interface = Literal["gnmi", "snmp", "sysfs", "kernel-log", "probes"]
 class Params(BaseModel):
     """Settings of `[collect.sim]`.
 
-    The faults are spread over `faults_s`, 0 for none; the first begins `settle_s` after the start. SNMP agents have a
-    loopback address each, regardless of `host`.
+    The faults are spread over `faults_s`, 0 for none; the first starts `settle_s` after the start. Each SNMP agent has
+    its own loopback address, regardless of `host`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,18 +75,18 @@ class Params(BaseModel):
     gnmi_key_file: Path | None = None
     """The key of `gnmi_cert_file`."""
     gnmi_client_ca_file: Path | None = None
-    """The authority of the clients' certificates; without it, clients need none."""
+    """The authority of the clients' certificates; without it, clients need no certificate."""
     community: str = Field(default="public", min_length=1)
     """The community of the SNMP agents."""
     trap_address: str = Field(default="", pattern=r"^([^:]+:\d{1,5})?$")
     """Host and port to which the SNMP agents send traps; empty for none."""
     scenario: Literal["faults", "demo", "repairs"] = "faults"
-    """The faults that are spread over `faults_s`; with `demo` also a switch that does not answer, a storm and a broken
-    GPU; with `repairs`, links with a bad part that flap until it is repaired, and a server for the repairs."""
+    """The faults that are spread over `faults_s`. `demo` adds a switch that does not answer, a storm and a broken GPU;
+    `repairs` adds links with a bad part that flap until it is repaired, and a repair server."""
     inject: tuple[str, ...] = ()
-    """Faults to inject besides those of the scenario, by detector, as `link/down`; each within `inject_s`."""
+    """Faults to inject in addition to the scenario's, by detector, as `link/down`; each within `inject_s`."""
     inject_s: float = Field(default=1800.0, gt=0, le=86_400)
-    """The time within which the faults of `inject` begin."""
+    """The time within which the faults of `inject` start."""
 
     @model_validator(mode="after")
     def _complete(self) -> "Params":
@@ -98,11 +97,11 @@ class Params(BaseModel):
         return self
 
     def written_files(self) -> tuple[Path, ...]:
-        """Return the files with the addresses of its devices, which other collectors read."""
+        """Return the files with the addresses of the fabric's devices, which other collectors read."""
         return self.folder / files.SNMP_TARGETS, self.folder / files.TARGETS
 
     def gnmi_tls(self) -> grpc.ServerCredentials | None:
-        """Return the credentials of the gNMI servers, None without TLS; raises Misconfigured."""
+        """Return the credentials of the gNMI servers; None without TLS. Raises Misconfigured."""
         if self.gnmi_cert_file is None or self.gnmi_key_file is None:
             return None
         try:
@@ -119,7 +118,7 @@ class Params(BaseModel):
 
 
 def world_of(params: Params, now_ns: int) -> DemoWorld:
-    """Return the world of these settings, which begins now; raise Misconfigured for unknown faults."""
+    """Return the world of these settings, which starts now; raise Misconfigured for unknown faults."""
     inventory = with_addresses(demo_fabric.inventory(params.shape, now_ns))
     begin_ns = now_ns + int(params.settle_s * 1e9)
     rng = random.Random(params.seed)  # noqa: S311 — a simulated world
@@ -150,7 +149,7 @@ def planned(
 
 
 def publish(inventory: Inventory, publisher: Publisher, now_ns: int) -> None:
-    """Send the inventory as one version that is in effect now, and its jobs."""
+    """Publish the inventory as one version that is in effect now, and its jobs."""
     for chunk in to_chunks(inventory, now_ns):
         publisher.offer(encode(INVENTORY, chunk))
     for job in inventory.jobs:
@@ -217,7 +216,7 @@ async def collect(params: Params, context: CollectorContext) -> None:
 
 
 def _truth(world: DemoWorld) -> list[TruthRow]:
-    """Return what a perfect detector finds, as far as it is known: repairs and relapses change it."""
+    """Return the findings of a perfect detector, as known now: repairs and relapses change them."""
     return truth_rows([*world.faults, *(flap for state in world.bad_links.values() for flap in state.flaps())])
 
 

@@ -36,7 +36,7 @@ _MOST_VARBINDS = 200
 _ETHERNET, _UP, _DOWN = 6, 1, 2
 _NAMED = 5
 _ENTERPRISE = "1.3.6.1.4.1.32473"
-"""Reserved for documentation (RFC 5612)."""
+"""The enterprise number reserved for documentation (RFC 5612)."""
 
 
 class _Request(IntEnum):
@@ -108,7 +108,7 @@ _COLUMNS: dict[str, Callable[[PortState], EncodedValue]] = {
     "1.3.111.2.802.1.1.21.1.1.1.2": _counter32(lambda p: p.pause_frames(p.pauses_us)),
     "1.3.111.2.802.1.1.21.1.1.1.3": _counter32(lambda p: p.pause_frames(p.paused_us)),
 }
-"""Readers of a port's columns; its ifIndex is its position among the switch's ports, from 1."""
+"""The functions that read a port's columns; its ifIndex is its position among the switch's ports, from 1."""
 
 
 class SnmpAgent:
@@ -169,7 +169,7 @@ class SnmpAgent:
         return 1 + sum(span.end_ns <= at_ns for span in self._world.reboots(self.device))
 
     def answer(self, message: bytes, community: bytes, at_ns: int) -> bytes | None:
-        """Return the response to a request, None for other messages or another community; raise Reject."""
+        """Return the response to a request; None for other messages or another community. Raise Reject."""
         body = ber.element(message, 0, len(message), ber.SEQUENCE)
         version = ber.element(message, body.start, body.end, INTEGER)
         sent_community = ber.element(message, version.end, body.end, OCTETS)
@@ -210,7 +210,7 @@ class SnmpAgent:
         return None
 
     def _reader(self, at_ns: int) -> Callable[[Name], EncodedValue | None]:
-        """Return a function that reads values of one moment; the state of each port is computed once."""
+        """Return a function that reads values at one moment; the state of each port is computed once."""
         states: dict[int, PortState] = {}
 
         def read(name: Name) -> EncodedValue | None:
@@ -301,7 +301,7 @@ class SnmpServers:
         self.addresses: dict[str, str] = {}
 
     def answer(self, agent: SnmpAgent, data: bytes) -> bytes | None:
-        """Return the response of a switch now, None while it is unreachable or if the request is malformed."""
+        """Return the current response of a switch; None if it is unreachable or the request is malformed."""
         now_ns = self._clock.now_ns()
         if not self._world.device(agent.device, now_ns).is_up:
             return None

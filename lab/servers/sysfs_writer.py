@@ -1,8 +1,8 @@
-"""Writes the hosts of the world as kernel trees: sysfs, procfs and `ethtool -S` of each, in a folder, kept up to date.
+"""Writes the hosts of the world as kernel trees (sysfs, procfs and `ethtool -S`) in a folder, and updates them.
 
-The counters and states of a host's eight RoCE ports are the world's, so that a fault shows at both ends of its link;
-each host also has a management port that no fault affects. While a host is unreachable its sysfs is missing.
-`host_tree` is pure; SysfsWriter writes it, each file as a whole.
+The counters and states of a host's eight RoCE ports come from the world, so that a fault shows at both ends of its
+link. Each host also has a management port that no fault affects. While a host is unreachable its sysfs is missing.
+`host_tree` is pure; SysfsWriter writes each of its files as a whole.
 """
 
 import asyncio
@@ -145,7 +145,7 @@ def _mac(name: str) -> str:
 
 
 def _downs(port: PortState) -> int:
-    """Return how often a port went down; it is up when its device has booted."""
+    """Return the number of downs of a port, which is up when its device has booted."""
     return (port.transitions + 1) // 2
 
 
@@ -221,10 +221,10 @@ class PeriodicWriter(ABC):
 
     @abstractmethod
     def write(self, at_ns: int) -> None:
-        """Write what is due at this moment."""
+        """Write the files that are due at this moment."""
 
     def prepare(self) -> None:
-        """Write what must be there before the first interval."""
+        """Write the files that must exist before the first interval."""
         self.write(self._clock.now_ns())
 
     async def __aenter__(self) -> Self:
@@ -275,7 +275,7 @@ class SysfsWriter(PeriodicWriter):
                     link.symlink_to(target)
 
     def _remove(self, root: Path) -> None:
-        """Remove the devices of a host that is unreachable; it creates them again when it boots."""
+        """Remove the devices of an unreachable host; they are created again when it boots."""
         if (root / "sys").exists():
             shutil.rmtree(root / "sys")
             self._written = {path: text for path, text in self._written.items() if root not in path.parents}

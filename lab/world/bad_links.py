@@ -1,8 +1,8 @@
 """Simulates links with a bad part: a link flaps until that part is repaired.
 
-Repairs exchange one part after the other, in the order of Part. The repair of another part than the bad one is no
-cure: the link is quiet while it is out of service, and flaps again soon after it carries traffic.
-The past of a link never changes: a repair ends what would come after it, a relapse adds to it.
+Repairs replace one part after the other, in the order of Part. Repairing a healthy part is no cure: the link is quiet
+while it is out of service, and flaps again soon after it carries traffic. The past of a link never changes: a repair
+removes later losses, a relapse adds losses.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from streams.fabric.inventory import Link
 
 _S = 1_000_000_000
 BURST_NS = 2 * _S
-"""Between the begins of the first losses of signal of an episode."""
+"""The interval between the first losses of signal of an episode."""
 BURST = 3
-"""So many downs in ten minutes open `link/flap`."""
+"""The number of downs in ten minutes that open `link/flap`."""
 PERIOD_NS = 6 * _S
-"""Between the later losses: with less than five seconds of signal between them it would be `link/down` after 30 s."""
+"""The interval between later losses: with less than 5 s of signal between them it would be `link/down` after 30 s."""
 LOSS_NS = 700_000_000
 RELAPSE_NS = 3 * _S
-"""From the return of the traffic to the first loss after a repair that was no cure."""
+"""The time from the return of the traffic to the first loss after a repair of a healthy part."""
 
 
 class Part(Enum):
@@ -36,7 +36,7 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BadLink:
-    """A link with a bad part; its losses of signal begin with each episode, in a burst, and recur until its end."""
+    """A link with a bad part; each episode starts with a burst of losses of signal, which recur until its end."""
 
     link: Link
     part: Part
@@ -44,13 +44,13 @@ class BadLink:
 
     @property
     def last_ns(self) -> int:
-        """Return the end of the simulation of this link: it has no losses later, repaired or not."""
+        """Return the end of the simulation of this link: it has no later losses, repaired or not."""
         return self.episodes[-1].end_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One repair: the part, and whether it was the bad one."""
+    """One repair: the part, and True if it was the bad part."""
 
     at_ns: int
     part: Part
@@ -70,7 +70,7 @@ class BadLinkState:
 
     @property
     def losses(self) -> tuple[Interval, ...]:
-        """Return all losses of signal, past and to come."""
+        """Return all past and future losses of signal."""
         return tuple(loss for episode in self.episodes for loss in episode)
 
     @property
@@ -79,7 +79,7 @@ class BadLinkState:
         return next((repair.at_ns for repair in self.repairs if repair.is_cure), None)
 
     def repair(self, at_ns: int) -> Repair:
-        """Exchange the next part; the losses end, for good only if it was the bad one."""
+        """Replace the next part; the losses end, permanently only if it was the bad part."""
         parts = list(Part)
         part = parts[min(len(self.repairs), len(parts) - 1)]
         repair = Repair(at_ns, part, part is self.bad.part)
@@ -92,7 +92,7 @@ class BadLinkState:
         if not self.repairs or self.cured_ns is not None:
             return
         if any(loss.end_ns > self.repairs[-1].at_ns for loss in self.losses):
-            return  # it is scheduled already
+            return  # the relapse is already scheduled
         if relapse := losses_of_episode(Interval(at_ns + RELAPSE_NS, self.bad.last_ns)):
             self.episodes.append(relapse)
 

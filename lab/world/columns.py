@@ -1,4 +1,4 @@
-"""Declares the columns that the simulated sources read, and what a healthy port counts in each.
+"""Declares the columns that the simulated sources read, and the counts of a healthy port in each.
 
 The columns are ordered so that a NIC and a switch each read one contiguous slice of them.
 """
@@ -9,10 +9,10 @@ from streams.wire.models import NO_INDEX
 Column = tuple[Metric, int]
 LANES = 4
 PRIORITY = 3
-"""Priority of RoCE."""
+"""The priority of RoCE."""
 LINE_BPS = 400e9
 PAUSE_FRAMES_PER_S = 11_921.0
-"""Pauses a port of 400 Gb/s all the time (IEEE 802.1Qbb: 65535 quanta of 512 bits)."""
+"""The rate of frames that pauses a port of 400 Gb/s all the time (IEEE 802.1Qbb: 65535 quanta of 512 bits)."""
 
 
 def _plain(*metrics: Metric) -> tuple[Column, ...]:
@@ -52,7 +52,7 @@ GAUGES: tuple[Metric, ...] = (
 )  # fmt: skip
 GAUGE_INDEX = {metric: index for index, metric in enumerate(GAUGES)}
 NIC_GAUGES = slice(0, 6)
-"""The BER of a NIC is its corrected bits over its bits."""
+"""A NIC's BER is computed from its corrected bits and its bits."""
 SWITCH_GAUGES = slice(0, 7)
 HOST_GAUGES = slice(7, 11)
 
@@ -64,11 +64,11 @@ PER_BYTE: dict[Metric, tuple[Metric, float]] = {
     Metric.ROCE_ECN_MARKED_PACKETS: (Metric.RX_BYTES, 3e-8),
     Metric.PORT_ECN_MARKED_PACKETS: (Metric.TX_BYTES, 3e-8),
 }
-"""Counters that grow with traffic: the counter of bytes, and the growth for each byte."""
+"""Counters that grow with traffic, each with its counter of bytes and its growth per byte."""
 RARE_COUNTERS = (
     Metric.RX_DISCARDS, Metric.TX_DISCARDS, Metric.RX_ERRORS, Metric.RX_FCS_ERRORS, Metric.RX_SYMBOL_ERRORS,
     Metric.FEC_UNCORRECTED_CODEWORDS, Metric.OUT_OF_SEQUENCE, Metric.LOCAL_ACK_TIMEOUTS, Metric.PCS_SYMBOL_ERRORS,
 )  # fmt: skip
-"""Counters that grow by one now and then on a healthy port."""
+"""Counters that occasionally grow by one on a healthy port."""
 RARE_PER_PORT_HOUR = 0.02
-"""As in the load of `bench pipeline`: one port in fifty counts one an hour."""
+"""As in the load of `bench pipeline`: one port in fifty counts one per hour."""

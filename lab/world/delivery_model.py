@@ -1,4 +1,4 @@
-"""Models how messages reach the pipeline: cadences, delays and duplicates, in slices in order of arrival."""
+"""Models the delivery of messages to the pipeline: cadences, delays and duplicates, in slices in order of arrival."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -14,29 +14,29 @@ _DUPLICATE_WITHIN_S = (0.1, 20.0)
 
 @dataclass(frozen=True, slots=True)
 class DeliveryModel:
-    """The delays and losses of delivery; ratios are of all messages."""
+    """The delays and losses of delivery; ratios are shares of all messages."""
 
     jitter_s: float = 0.3
-    """Between two polls, as a share of a second or a quarter of the cadence."""
+    """The jitter between two polls, as a share of a second or of a quarter of the cadence."""
     skew_s: float = 0.15
-    """Standard deviation of devices' clocks; one in fifty is off by up to `max_skew_s`."""
+    """The standard deviation of devices' clocks; one in fifty is off by up to `max_skew_s`."""
     max_skew_s: float = 4.0
     late_ratio: float = 0.01
     late_s: tuple[float, float] = (2.0, 25.0)
     duplicate_ratio: float = 0.01
     lost_event_ratio: float = 0.0
-    """Events that never arrive, as a trap in a datagram may; those of a restarting collector are lost besides."""
+    """The share of events that never arrive, as UDP traps may; a restarting collector loses more."""
     poll_only_ratio: float = 0.2
-    """Switches that refuse ON_CHANGE: only samples report their ports."""
+    """The share of switches that refuse ON_CHANGE: only samples report their ports."""
     agent_rounds: int = 3
-    """The agent on a host reads PCIe and GPUs once in so many rounds, because those change rarely."""
+    """The agent on a host reads PCIe and GPUs once in this many rounds, because they change rarely."""
     link_event_delay_s: tuple[float, float] = (0.01, 0.12)
-    """From a change of signal to its event at either end."""
+    """The delay from a change of signal to its event at either end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """The cadences of switches and of NICs; that of switches is a whole multiple of that of NICs."""
+    """The cadences of switches and of NICs; the switches' cadence is a whole multiple of the NICs'."""
 
     switch_s: float = 10.0
     nic_s: float = 1.0
@@ -51,7 +51,7 @@ class DeliveryQueue:
         self._delayed: dict[tuple[str, Source], int] = {}
 
     def add(self, arrival_ns: int, message: Message, *, fresh: bool = False) -> None:
-        """Add a message; unless `fresh` it may arrive late, and it may arrive twice."""
+        """Add a message; it may arrive twice, and late unless it is `fresh`."""
         model, rng, counts = self._model, self._rng, self._counts
         if rng.random() < model.late_ratio and not fresh and self._may_delay(message):
             arrival_ns += round(rng.uniform(*model.late_s) * _S)

@@ -25,19 +25,19 @@ class DemoShape(BaseModel):
     pods: int = Field(default=2, ge=1)
     """The number of pods."""
     hosts: int = Field(default=4, ge=1)
-    """In each pod."""
+    """The number of hosts in each pod."""
     planes: int = Field(default=2, ge=1)
     """The number of planes."""
     spines: int = Field(default=2, ge=1)
-    """In each plane."""
+    """The number of spines in each plane."""
     uplinks: int = Field(default=2, ge=1)
-    """From each leaf to each spine."""
+    """The number of links from each leaf to each spine."""
     planes_at: PlanesAt = PlanesAt.SPINES
-    """With `nics` every plane has leaves of its own, and a NIC has a port for each plane."""
+    """With `nics` every plane has its own leaves, and a NIC has a port for each plane."""
 
 
 def inventory(shape: DemoShape, at_ns: int) -> Inventory:
-    """Return the fabric; its jobs have run for an hour at `at_ns`."""
+    """Return the fabric; its jobs have been running for an hour at `at_ns`."""
     spines = shape.spines * (shape.planes if shape.planes_at is PlanesAt.SPINES else 1)
     clos = ClosShape(
         2, (shape.hosts,) * shape.pods, RAILS, shape.planes, _NIC_BPS, first_uplink=shape.hosts,
@@ -86,7 +86,7 @@ def _switch(name: str, tier: str, pod: str = "", plane: int | None = None) -> De
 
 
 def _jobs(shape: DemoShape, at_ns: int) -> tuple[Job, ...]:
-    """Return one job over all pods, on every host except the last of each, and one on the last host of the first."""
+    """Return one job on every host except the last of each pod, and one on the last host of the first pod."""
     start = datetime.fromtimestamp(at_ns // 10**9, UTC) - timedelta(hours=1)
     wide = [
         Job(job="pretrain-70b", device=_host(pod, number), start=start)

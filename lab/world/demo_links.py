@@ -1,8 +1,8 @@
-"""The links and ports of the demo's world: their states, their traffic each way, and its move to other uplinks.
+"""Models the links and ports of the demo's world: states, traffic in each direction, and its move to other uplinks.
 
-The uplinks of one switch share their traffic. Traffic of a link that a policy withdraws, or that is administratively
-down, moves in equal parts to the uplinks that remain; if none remains, a withdrawn link carries its traffic still,
-because the policy only makes it the last choice.
+The uplinks of one switch share their traffic. If a policy withdraws a link or it is administratively down, its traffic
+moves in equal parts to the remaining uplinks. If none remains, a withdrawn link still carries its traffic, because the
+policy only makes it the last choice.
 """
 
 from bisect import bisect_right
@@ -24,7 +24,7 @@ _FRAME_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class PortState:
-    """One port at a moment; counters since the device booted."""
+    """One port at a moment; its counters start at the boot of its device."""
 
     name: str
     speed_bps: int
@@ -33,7 +33,7 @@ class PortState:
     last_change_ns: int
     transitions: int
     counters: dict[Column, int] = field(default_factory=dict)
-    """Counters by metric and index; one that is missing is zero."""
+    """Counters by metric and index; a missing one is zero."""
     worst_lane: int = 0
     """The lane with the most corrected bits."""
 
@@ -42,7 +42,7 @@ class PortState:
         return self.counters.get((metric, index), 0)
 
     def pause_frames(self, useconds: int) -> int:
-        """Return the frames that pause for a time: each for 65535 quanta of 512 bit times (IEEE 802.1Qbb)."""
+        """Return the number of frames that pause for a time: each for 65535 quanta of 512 bit times (IEEE 802.1Qbb)."""
         return useconds * self.speed_bps // (10**6 * 65535 * 512)
 
     @property
@@ -57,7 +57,7 @@ class PortState:
 
     @property
     def rx_packets(self) -> int:
-        """Return the received frames, all of one size, as training traffic mostly is."""
+        """Return the received frames; all have one size, as most training traffic has."""
         return self.rx_bytes // _FRAME_BYTES
 
     @property
@@ -77,12 +77,12 @@ class PortState:
 
     @property
     def pauses_us(self) -> int:
-        """Return for how long it paused the far side."""
+        """Return the time for which the port paused the far side."""
         return self.counter(Metric.PFC_TX_PAUSE_USECONDS, PRIORITY)
 
     @property
     def paused_us(self) -> int:
-        """Return for how long the far side paused it."""
+        """Return the time for which the far side paused the port."""
         return self.counter(Metric.PFC_RX_PAUSE_USECONDS, PRIORITY)
 
     @property
@@ -92,13 +92,13 @@ class PortState:
 
     @property
     def cnps_handled(self) -> int:
-        """Return how many congestion notifications it received."""
+        """Return the number of received congestion notifications."""
         return self.counter(Metric.CNP_HANDLED)
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceState:
-    """A device at a moment; `boot_ns` is when it last came up, `is_up` whether it answers."""
+    """A device at a moment; `boot_ns` is its last boot time, `is_up` is True if it answers."""
 
     name: str
     is_up: bool
@@ -106,7 +106,7 @@ class DeviceState:
 
 
 def merge(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """Return the intervals in order, adjacent and overlapping ones merged."""
+    """Return the intervals in order, with adjacent and overlapping ones merged."""
     merged: list[Interval] = []
     for interval in sorted(intervals):
         if merged and interval.start_ns <= merged[-1].end_ns:
@@ -117,13 +117,13 @@ def merge(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
 
 
 def covers(intervals: Sequence[Interval], at_ns: int) -> bool:
-    """Return whether one of the ordered intervals contains a moment."""
+    """Return True if one of the ordered intervals contains a moment."""
     i = bisect_right(intervals, at_ns, key=lambda interval: interval.start_ns)
     return i > 0 and at_ns < intervals[i - 1].end_ns
 
 
 def length_ns(intervals: Sequence[Interval], from_ns: int, until_ns: int) -> int:
-    """Return how much of [from, until) the intervals cover."""
+    """Return the part of [from, until) that the intervals cover."""
     return sum(max(0, min(i.end_ns, until_ns) - max(i.start_ns, from_ns)) for i in intervals)
 
 
@@ -132,23 +132,23 @@ _S = 1_000_000_000
 
 @dataclass(slots=True)
 class CabledLink:
-    """A link with all that takes it down, its traffic each way while it is up, and what changes that traffic."""
+    """A link with all causes of its downs, its traffic in each direction, and the changes of that traffic."""
 
     link: Link
     losses: tuple[Interval, ...]
-    """Losses of signal that count bad frames: not those by configuration or by a reboot."""
+    """Losses of signal that cause bad frames: not those by configuration or by a reboot."""
     faults_down: tuple[Interval, ...]
     bytes_per_s: dict[Port, int]
-    """By the sending end."""
+    """The usual traffic by sending end."""
     shares: dict[Port, list[tuple[Interval, float]]]
-    """By the sending end, additional traffic as a share of the usual one."""
+    """By sending end, the additional traffic as a share of the usual traffic."""
     bad: BadLinkState | None = None
-    """Its losses are among the others."""
+    """The state of its bad part, whose losses are among the others."""
     configured_down: tuple[Interval, ...] = ()
     withdrawn: dict[Port, tuple[Interval, ...]] = field(default_factory=dict)
-    """By the sending end, the intervals in which its traffic moves to other links."""
+    """By sending end, the intervals in which its traffic moves to other links."""
     _of_faults: tuple[tuple[Interval, ...], tuple[Interval, ...]] = field(init=False)
-    """Losses, and all that takes it down, without those of a bad part."""
+    """Losses, and all downs, without those of a bad part."""
 
     def __post_init__(self) -> None:
         self._of_faults = self.losses, self.faults_down
@@ -165,7 +165,7 @@ class CabledLink:
         return merge((*self.faults_down, *self.configured_down)) if self.configured_down else self.faults_down
 
     def configure(self, configuration: PortConfiguration, at_ns: int) -> None:
-        """Apply the configuration of both ends, which changed at a moment."""
+        """Apply the configuration of both ends as changed at a moment."""
         a, z = self.link.a, self.link.z
         self.configured_down = merge((*configuration.disabled(a), *configuration.disabled(z)))
         for sender, receiver in ((a, z), (z, a)):
@@ -175,19 +175,19 @@ class CabledLink:
             self._add_bad_losses()
 
     def repair(self, at_ns: int) -> Repair | None:
-        """Repair the next part from a moment on; None if none is bad."""
+        """Repair the next part at a moment; None if no part is bad."""
         repair = None if self.bad is None else self.bad.repair(at_ns)
         self._add_bad_losses()
         return repair
 
     def up_ns(self, within: Interval, from_ns: int, until_ns: int) -> int:
-        """Return how long the link is up in the part of an interval that lies in [from, until)."""
+        """Return the time for which the link is up within both the interval and [from, until)."""
         return _up_ns(self.down, within, from_ns, until_ns)
 
     def offered_bytes(self, sender: Port, from_ns: int, until_ns: int, *, is_enabled: bool = False) -> int:
         """Return the bytes that one end sends in [from, until) if no traffic moves.
 
-        With `is_enabled` as if the configuration had not taken the link down.
+        With `is_enabled`, downs by configuration are ignored.
         """
         down = self.faults_down if is_enabled else self.down
         up_ns = _up_ns(down, Interval(from_ns, until_ns), from_ns, until_ns)
@@ -196,11 +196,11 @@ class CabledLink:
         return self.bytes_per_s[sender] * max(0, up_ns) // _S
 
     def is_remaining(self, sender: Port, at_ns: int) -> bool:
-        """Return whether the link takes the traffic of the withdrawn ones at a moment."""
+        """Return True if the link carries the traffic of withdrawn links at a moment."""
         return not covers(self.withdrawn.get(sender, ()), at_ns) and not covers(self.down, at_ns)
 
     def moved_bytes(self, sender: Port, from_ns: int, until_ns: int) -> int:
-        """Return the bytes of an interval that one end sends on other links, if there is one."""
+        """Return the bytes of an interval that one end sends on other links, if there are any."""
         if not covers(self.withdrawn.get(sender, ()), from_ns):
             return 0
         return self.offered_bytes(sender, from_ns, until_ns, is_enabled=True)
@@ -208,7 +208,7 @@ class CabledLink:
 
 @dataclass(slots=True)
 class UplinkGroup:
-    """The links over which the lower device reaches all others, and is reached: each direction is shared alike."""
+    """The links between a lower device and all upper devices; their traffic in each direction is shared equally."""
 
     members: list[CabledLink] = field(default_factory=list)
 

@@ -25,23 +25,23 @@ from streams.fabric.inventory import Inventory, Link
 
 _S = 1_000_000_000
 _LINK_DOWN_S = 38.0
-"""`link/down` opens after 30 s down (DETECTION 3): a fault that is to be found lasts longer."""
+"""`link/down` opens after 30 s down (DETECTION 3): a detectable fault lasts longer."""
 _MIN_FOR_DOWNS_S = 50.0
 _REBOOT_S = 8.0
 _SILENT_S = 45.0
 """`telemetry/stale` opens after 30 s without a reading (DETECTION 3)."""
 _STORM_S = 20.0
-"""`congestion/pfc-storm` opens after 3 s (DETECTION 3), which are two readings of the demo."""
+"""`congestion/pfc-storm` opens after 3 s (DETECTION 3), which is two readings of the demo."""
 _GPU_S = 30.0
 _LONGEST_S = 600.0
 _GPU_OFF_THE_BUS_XID = 79
 _MIN_FOR_DEGRADING_S = 1200.0
-"""`link/degrading` needs three bad minutes to open, and five or ten good ones to resolve."""
+"""`link/degrading` needs three bad minutes to open, and five or ten good minutes to resolve."""
 _FIRST_S = 2.0
 _AGAIN_S = 17.0
-"""Later by more than the quiet time of `link/flap`, eight seconds in the demo, so that it is another episode."""
+"""Longer than the quiet time of `link/flap` (8 s in the demo), so that the next flap is another episode."""
 _SECOND_LINK_S = 12.0
-"""From the second episode of the first link of a switch to that of the second link, while the first is drained."""
+"""The time from the second episode of a switch's first link to that of its second link, while the first is drained."""
 
 
 def inject(inventory: Inventory, slugs: Sequence[str], within: Interval, seed: int) -> list[InjectedFault]:
@@ -53,13 +53,12 @@ def inject(inventory: Inventory, slugs: Sequence[str], within: Interval, seed: i
 def plan(
     inventory: Inventory, start_ns: int, duration_s: float, rng: random.Random, *, more_kinds: bool = False
 ) -> tuple[PlacedFault, ...]:
-    """Return two flaps, two downs, two shut ports, and reboots of a leaf and a spine; none share a link.
+    """Return two flaps, two downs, two shut ports, and reboots of a leaf and a spine; no two share a link.
 
-    With `more_kinds` also a leaf that does not answer and a storm, each if the fabric has another leaf for it, and a
-    broken GPU of the first host.
-    From 20 minutes on a link degrades. No rail is slow: the demo reads switches, and rails are compared by the counters
-    of NICs. Faults begin in the first half of `duration_s`, so that there is time to find them. Below 50 s the downs,
-    the shut ports and the silence are left out, because they could not last long enough.
+    `more_kinds` adds a leaf that does not answer and a storm, if the fabric has another leaf for each, and a broken GPU
+    of the first host. From 20 minutes on a link degrades. No rail is slow: the demo reads switches, and rails are
+    compared by the counters of NICs. Faults start in the first half of `duration_s`, so that there is time to find
+    them. Below 50 s the downs, the shut ports and the silence are left out, because they could not last long enough.
     """
     draw = _Draw(inventory, rng)
     leaf, spine = draw.reboots()
@@ -107,7 +106,7 @@ def _interval(start_ns: int, after_s: float, lasting_s: float) -> Interval:
 
 
 def _downs(start_ns: int, after_s: float, rng: random.Random) -> tuple[Interval, ...]:
-    """Return four downs of about a second, as of an optic that loses its signal."""
+    """Return four downs of about a second, like those of an optic that loses its signal."""
 
     def intervals() -> Iterator[Interval]:
         at_s = after_s
@@ -141,11 +140,11 @@ class _Draw:
         return host, gpu_address(self._rng.randrange(GPUS_PER_HOST))
 
     def host_links(self, count: int) -> list[Link]:
-        """Draw links of hosts, each at another leaf and host."""
+        """Draw links of hosts, each at a different leaf and host."""
         return self._links("host-link", count, lambda link: {link.a_device, link.z_device})
 
     def fabric_links(self, count: int) -> list[Link]:
-        """Draw links between leaves and spines, each at another leaf."""
+        """Draw links between leaves and spines, each at a different leaf."""
         return self._links("fabric-link", count, lambda link: {link.a_device})
 
     def _links(self, role: str, count: int, claims: Callable[[Link], set[str]]) -> list[Link]:
@@ -167,7 +166,7 @@ class _Draw:
 
 @dataclass(frozen=True, slots=True)
 class RepairScenario:
-    """The bad links, and a link that flaps once and then is sound."""
+    """The bad links, and a healthy link that flaps once."""
 
     repaired: BadLink
     same_switch: BadLink
@@ -182,9 +181,9 @@ class RepairScenario:
 
 
 def plan_repairs(inventory: Inventory, start_ns: int, duration_s: float, rng: random.Random) -> RepairScenario:
-    """Return the bad links, each of another switch but `same_switch`; they flap until `duration_s` is over.
+    """Return the bad links, each at a different switch except `same_switch`; they flap until `duration_s` is over.
 
-    The fabric needs four leaves, each with two uplinks or more. Raises ValueError on a smaller one.
+    The fabric needs four leaves, each with at least two uplinks. Raises ValueError if it is smaller.
     """
     uplinks: dict[str, list[Link]] = {}
     for link in inventory.links:

@@ -1,10 +1,9 @@
-"""Simulates a fabric that can be read at any moment: what each port counts, whether it is up, what devices report.
+"""Simulates a fabric that can be read at any moment: the counters and states of ports, and the devices' reports.
 
 The world is a function of (inventory, faults, seed, configuration, repairs, time): both ends of a link always agree,
-and reading twice or in any order gives the same values. The configuration of ports can be changed from a moment on, and
-a bad link can be repaired.
-Counters are sums of rates over intervals, without noise; a device's counters begin at zero when it boots.
-The detection benchmark reads poll after poll, with noise, from world.py instead.
+and reading twice or in any order gives the same values. From any moment on, the configuration of ports can be changed
+and a bad link repaired. Counters are sums of rates over intervals, without noise; a device's counters start at zero
+when it boots. The detection benchmark reads poll after poll, with noise, from world.py instead.
 """
 
 import random
@@ -46,21 +45,21 @@ _S = 1_000_000_000
 _DAY = 86_400 * _S
 _FRAME_BYTES = 4096
 _LOAD = (0.46, 0.48)
-"""Share of its speed that a link carries each way: a healthy fabric stays within three hundredths (DETECTION 3)."""
+"""The share of its speed that a link carries each way: a healthy fabric stays within 3 % (DETECTION 3)."""
 _FCS_PER_LOSS = 3
-"""Frames with a bad checksum each time a signal is lost: the last ones before the loss."""
+"""Frames with a bad checksum at each loss of signal: the last frames before the loss."""
 _PACKETS_OF = {Metric.RX_PACKETS: Metric.RX_BYTES, Metric.TX_PACKETS: Metric.TX_BYTES}
 
 _SESSION_LOST = 0.5
-"""Share of lost packets from which on three hellos in a row are lost within seconds, as BFD waits (RFC 5880)."""
+"""The share of lost packets above which three consecutive hellos are lost within seconds, as BFD waits (RFC 5880)."""
 
 
 class LinkEnabled(Exception):
-    """A link is to be repaired while both of its ends are enabled."""
+    """Raised for the repair of a link whose ends are both enabled."""
 
 
 class DemoWorld:
-    """The fabric with its faults, at any moment."""
+    """The fabric with its faults at any moment."""
 
     def __init__(
         self,
@@ -133,7 +132,7 @@ class DemoWorld:
         return self._groups[link.a_device, link.rail]
 
     def configure(self, port: Port, setting: Setting, value: bool | Policies, at_ns: int) -> tuple[str, ...]:
-        """Change a setting of a port from a moment on; return the devices with a changed port."""
+        """Change a setting of a port from a moment on; return the devices on which a port changed."""
         if not self.configuration.set(port, setting, value, at_ns):
             return ()
         cabled = self._links[port]
@@ -146,9 +145,9 @@ class DemoWorld:
         return cabled.link if cabled is not None and {cabled.link.a, cabled.link.z} == {one, other} else None
 
     def repair(self, link: Link, at_ns: int) -> Repair | None:
-        """Repair the next part of a link from a moment on; None if the link has no bad part.
+        """Repair the next part of a link at a moment; None if the link has no bad part.
 
-        Raises LinkEnabled where both ends are enabled: a repair takes the link down.
+        Raises LinkEnabled if both ends are enabled, because a repair takes the link down.
         """
         cabled = self._links[link.a]
         if not covers(cabled.configured_down, at_ns):
@@ -180,7 +179,7 @@ class DemoWorld:
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """Return the devices with gNMI and SNMP."""
+        """Return the switches, which are served over gNMI and SNMP."""
         return tuple(device.name for device in self.inventory.devices if device.kind == "switch")
 
     @property
@@ -194,7 +193,7 @@ class DemoWorld:
         return DeviceState(name, not covers(self.unreachable(name), at_ns), max(boots, default=self._booted[name]))
 
     def clock_ns(self, name: str, at_ns: int) -> int:
-        """Return what the clock of a device shows at a moment."""
+        """Return the time by a device's clock at a moment."""
         shifts = [effect for effect in self._clock_shifts if self._fabric.devices[effect.device] == name]
         return at_ns + sum(round(shift.offset_s * _S) for shift in shifts if shift.interval.contains(at_ns))
 
@@ -255,21 +254,21 @@ class DemoWorld:
         return counters
 
     def gauge(self, port: Port, metric: Metric, at_ns: int, usual: float) -> float:
-        """Return the reading of a gauge whose usual reading is given."""
+        """Return the reading of a gauge from its usual reading."""
         for effect in self._overrides.get(port, ()):
             if effect.metric is metric and effect.interval.contains(at_ns):
                 return effect.reading(usual, at_ns)
         return usual
 
     def drops(self) -> list[Drop]:
-        """Return what loses probes: links that drop packets, and links of hosts while they are down."""
+        """Return the causes of lost probes: links that drop packets, and links of hosts while they are down."""
         links = (self._links[link.a] for link in self.inventory.links if link.role == HOST_LINK)
         down = [Drop(cabled.link.a, interval, 1.0) for cabled in links for interval in cabled.down]
         return [*drops_of(self._effects, (), self._fabric), *down]
 
     @cached_property
     def _sessions_down(self) -> dict[Port, list[Interval]]:
-        """The times in which the sessions over a link are down although it is up: at both ends of one that drops."""
+        """The times in which the sessions over a link that is up are down: at both ends of a link that drops."""
         found: dict[Port, list[Interval]] = defaultdict(list)
         for drop in drops_of(self._effects, (), self._fabric):
             if drop.share >= _SESSION_LOST and not drop.one_flow:
@@ -279,7 +278,7 @@ class DemoWorld:
         return found
 
     def is_session_up(self, device: str, name: str, at_ns: int) -> bool:
-        """Return whether the BFD and BGP sessions over a link are up."""
+        """Return True if the BFD and BGP sessions over a link are up."""
         port = Port(device, name)
         return not covers(self._links[port].down, at_ns) and not covers(self._sessions_down.get(port, ()), at_ns)
 
@@ -305,7 +304,7 @@ class DemoWorld:
     def version(self, device: str, usual: str, at_ns: int) -> str:
         """Return the version of a host's NICs or of a switch, `usual` if it was not changed.
 
-        A switch of the demo reports one version, its software's: a change of its transceivers' shows there as well.
+        A switch of the demo reports one version, its software's, which also shows a change of its transceivers.
         """
         number = self._fabric.device_number(device)
         kinds = (NIC,) if self._fabric.is_host[number] else (SOFTWARE, OPTICS)
@@ -327,7 +326,7 @@ class DemoWorld:
 
 
 class DemoProbes:
-    """The probers of all hosts of a world, from a moment on: no packets travel through its fabric."""
+    """Runs the probers of all hosts of a world from a moment on; no packets travel through its fabric."""
 
     def __init__(self, world: DemoWorld, seed: int, start_ns: int) -> None:
         self._world = world
@@ -336,7 +335,7 @@ class DemoProbes:
         self._reported_ns = start_ns
 
     def due(self, now_ns: int) -> Iterator[ProbeReport]:
-        """Yield the reports of the windows that are over, with their last replies, since the last call."""
+        """Yield the reports of the windows that ended since the last call, with their last replies."""
         begin_ns, self._reported_ns = self._reported_ns, max(self._reported_ns, now_ns - REPORTED_AFTER_NS)
         self._agents.mesh.drops = self._world.drops()
         for _, report in self._agents.reports(begin_ns, self._reported_ns, self._is_silent, self._skew_ns):

@@ -1,7 +1,7 @@
 """Declares the effects of which every fault and every negative case is composed.
 
-Links, ports and devices are numbers of a FabricArrays. An effect states what happens to the fabric; world.py,
-demo_world.py and the load generator derive from it what devices count and report.
+Links, ports and devices are numbers of a FabricArrays. An effect states a change of the fabric; world.py, demo_world.py
+and the load generator derive the counters and reports of devices from it.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ class Interval(NamedTuple):
     end_ns: int
 
     def contains(self, at_ns: int) -> bool:
-        """Return whether a moment lies in the interval."""
+        """Return True if a moment lies in the interval."""
         return self.start_ns <= at_ns < self.end_ns
 
     def overlaps(self, other: "Interval") -> bool:
-        """Return whether the intervals share a moment."""
+        """Return True if the intervals share a moment."""
         return self.start_ns < other.end_ns and other.start_ns < self.end_ns
 
     def widened(self, by_ns: int) -> "Interval":
@@ -53,7 +53,7 @@ class Rebooting:
 
 @dataclass(frozen=True, slots=True)
 class NotPolled:
-    """A healthy device is not polled. With `is_reported` its collector runs and reports that it gets no answer."""
+    """A healthy device is not polled. With `is_reported` its collector reports that it does not answer."""
 
     device: int
     interval: Interval
@@ -62,7 +62,7 @@ class NotPolled:
 
 @dataclass(frozen=True, slots=True)
 class ClockShift:
-    """The clock of a device is ahead by `offset_s`, negative: behind; it dates its samples and events by it."""
+    """The clock of a device is ahead by `offset_s` (negative: behind); its samples and events have this time."""
 
     device: int
     interval: Interval
@@ -79,7 +79,7 @@ class CollectorRestart:
 
 @dataclass(frozen=True, slots=True)
 class CounterIncrement:
-    """A counter of a port grows faster: by `per_s` each second, and by `share` of the growth of `of_metric`."""
+    """A counter of a port grows faster: by `per_s` per second, and by `share` of the growth of `of_metric`."""
 
     port: int
     metric: Metric
@@ -90,13 +90,13 @@ class CounterIncrement:
     index: int = NO_INDEX
 
     def growth(self, seconds: float, of_growth: float) -> float:
-        """Return the expected growth in so many seconds, in which `of_metric` grows by `of_growth`."""
+        """Return the expected growth in this many seconds if `of_metric` grows by `of_growth`."""
         return self.per_s * seconds + self.share * of_growth
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficReduction:
-    """A link carries this share of its traffic, both ways or only what the port `sent_by` sends."""
+    """A link carries this share of its traffic, in both directions or only in that of the port `sent_by`."""
 
     link: int
     interval: Interval
@@ -116,7 +116,7 @@ class TrafficShift:
 
 @dataclass(frozen=True, slots=True)
 class GaugeOverride:
-    """A gauge of a port reads `value`, or its usual reading plus `offset`, which is reached over `ramp_s`."""
+    """A gauge of a port reads `value`, or its usual reading plus `offset`, reached over `ramp_s`."""
 
     port: int
     metric: Metric
@@ -126,7 +126,7 @@ class GaugeOverride:
     ramp_s: float = 0.0
 
     def reading(self, usual: float, at_ns: int) -> float:
-        """Return the reading at a moment of the interval, of a gauge whose usual reading is given."""
+        """Return the reading of a gauge at a moment of the interval, from its usual reading."""
         if self.value is not None:
             return self.value
         elapsed_s = (at_ns - self.interval.start_ns) / 1e9
@@ -182,21 +182,21 @@ class CablesSwapped:
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """Devices run another version in their components of a kind; facts show it from the first of `polled_at_ns` on."""
+    """Components of a kind have another version on some devices; facts show it from the first of `polled_at_ns` on."""
 
     devices: tuple[int, ...]
     kind: str
     version: str
     interval: Interval
     polled_at_ns: tuple[int, int]
-    """Times at which the facts are polled, after the change and after it is undone."""
+    """The times at which the facts are polled: after the change, and after it is undone."""
 
 
 @dataclass(frozen=True, slots=True)
 class PacketDrop:
-    """A link drops this share of the packets that it carries into a port, and nothing counts them.
+    """A link drops this share of the packets that it carries into a port; no counter counts them.
 
-    With `one_flow` it drops those of one 5-tuple only.
+    With `one_flow` it drops only packets of one 5-tuple.
     """
 
     port: int
@@ -207,7 +207,7 @@ class PacketDrop:
 
 @dataclass(frozen=True, slots=True)
 class QueueDelay:
-    """Packets wait for `delay_s` in a queue before the link into a port; probes in the traffic class of the jobs."""
+    """Packets, also probes in the jobs' traffic class, wait for `delay_s` in a queue before the link into a port."""
 
     port: int
     interval: Interval

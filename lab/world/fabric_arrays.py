@@ -1,6 +1,6 @@
 """Numbers the devices, ports and links of an inventory, for simulations that compute with arrays.
 
-The ports of a switch are those that the inventory connects, in the order of their numbers.
+A switch has the ports that the inventory connects, in the order of their numbers.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class FabricArrays:
 
     @cached_property
     def port_counts(self) -> npt.NDArray[np.int64]:
-        """Return how many ports each device has."""
+        """Return the number of ports of each device."""
         return np.fromiter((len(ports) for ports in self.ports), np.int64, len(self.ports))
 
     @cached_property
@@ -58,7 +58,7 @@ class FabricArrays:
         return self.owner[self.links]
 
     def links_at(self, device: int) -> list[int]:
-        """Return the links of one device, where a table of all devices' links is too much memory."""
+        """Return the links of one device; use it if a table of all devices' links needs too much memory."""
         found: list[int] = np.flatnonzero((self.ends == device).any(axis=1)).tolist()
         return found
 
@@ -95,7 +95,7 @@ class FabricArrays:
 
     @property
     def port_count(self) -> int:
-        """Return how many ports there are."""
+        """Return the number of ports."""
         return sum(len(ports) for ports in self.ports)
 
     def device_of(self, port: int) -> int:
@@ -109,7 +109,7 @@ class FabricArrays:
 
 
 def fabric_arrays(inventory: Inventory) -> FabricArrays:
-    """Return the arrays of an inventory; devices without a link are left out."""
+    """Return the arrays of an inventory, without devices that have no link."""
     ports: dict[str, set[str]] = defaultdict(set)
     for link in inventory.links:
         ports[link.a_device].add(link.a_port)

@@ -1,6 +1,6 @@
 """Produces the Facts that devices report: LLDP neighbors and the versions of their components.
 
-A device is polled for facts once an hour, and after a change of its cables or versions.
+The facts of a device are polled once an hour, and after a change of its cables or versions.
 """
 
 from collections import defaultdict
@@ -16,12 +16,12 @@ _S = 10**9
 _INTERVAL_NS = 3600 * _S
 NIC, SOFTWARE, OPTICS = "nic", "os", "transceiver"
 VERSIONS = {NIC: "28.39.3004", SOFTWARE: "4.33.1F", OPTICS: "2.0.7"}
-"""Versions that all devices run, except those of a VersionChange."""
+"""The versions on all devices, unless a VersionChange replaces them."""
 _MODELS = {NIC: "MCX75310AAS-NEAT", OPTICS: "MMS4X00-NS"}
 
 
 class FactsSource:
-    """The Facts of all devices, subject to swapped cables and changed versions."""
+    """The Facts of all devices, after swaps of cables and changes of versions."""
 
     def __init__(self, fabric: FabricArrays, topology: Topology, effects: Sequence[Effect]) -> None:
         self._fabric, self._topology = fabric, topology
@@ -38,7 +38,7 @@ class FactsSource:
                     self._polled_ns[device] += effect.polled_at_ns
 
     def is_due(self, device: int, last_ns: int, at_ns: int) -> bool:
-        """Return whether facts are due at `at_ns` for a device that was polled last at `last_ns` (0: never)."""
+        """Return True if facts are due at `at_ns` for a device that was last polled at `last_ns` (0: never)."""
         if not last_ns or at_ns // _INTERVAL_NS != last_ns // _INTERVAL_NS:
             return True
         return any(last_ns < polled_ns <= at_ns for polled_ns in self._polled_ns.get(device, ()))
@@ -48,7 +48,7 @@ class FactsSource:
         return sorted((at_ns, device) for device, times in self._polled_ns.items() for at_ns in times)
 
     def facts(self, device: int, at_ns: int) -> Facts:
-        """Return what a device reports at a moment."""
+        """Return the facts that a device reports at a moment."""
         fabric = self._fabric
         name, is_host = fabric.devices[device], fabric.is_host[device]
         links = self._topology.links_of.get(name, ())

@@ -1,4 +1,4 @@
-"""Places faults: draws a link or device and a time, so that faults of one link are apart from each other.
+"""Places faults: draws a link or device and a time, so that faults of one link are separated.
 
 Two faults may be close in time only if one explains the other.
 """
@@ -19,16 +19,16 @@ from streams.wire.models import Condition
 
 _S = 10**9
 SEPARATION_NS = 900 * _S
-"""Minimum distance of two faults at one link: an episode ends ten minutes after its last observation."""
+"""The minimum separation of two faults at one link: an episode ends ten minutes after its last observation."""
 _FOREVER = Interval(0, 1 << 62)
 _SETTLED_NS = 60 * _S
-"""An uplink that trains is not compared in that window."""
+"""Windows in which an uplink trains are not compared."""
 _WINDOW_NS, _COMPARED = 60 * _S, 6
-"""Uplinks are compared in windows of a minute (`detect.window`), five in a row decide; one more for cut windows."""
+"""Uplinks are compared in windows of a minute (`detect.window`); five in a row decide, one more for cut windows."""
 _IMBALANCE_SEPARATION_NS = 480 * _S
-"""An imbalance resolves after five even windows of a minute."""
+"""An imbalance resolves after five balanced windows of a minute."""
 _COLLAPSE_SEPARATION_NS, _COLLAPSE_RATIO = 120 * _S, 0.55
-"""A collapse resolves after a minute, and takes at least half of a group's hosts."""
+"""A collapse resolves after a minute, and affects at least half of a group's hosts."""
 _DRIFT_SEPARATION_NS = 240 * _S
 """A changed version is reported within minutes."""
 _BUSY_BEFORE_NS = 180 * _S
@@ -36,7 +36,7 @@ _TRIES = 4000
 
 
 class NoRoom(RuntimeError):
-    """Raised if the fabric is too small, or the time too short, to keep so many faults apart."""
+    """Raised if the fabric is too small, or the time too short, to separate this many faults."""
 
 
 class FaultPlacer:
@@ -56,7 +56,7 @@ class FaultPlacer:
         self._claimed_links: dict[int, list[Interval]] = defaultdict(list)
         self._claimed_devices: dict[int, list[Interval]] = defaultdict(list)
         self._dark_devices: dict[int, list[Interval]] = defaultdict(list)
-        """The claims of devices whose links are down meanwhile."""
+        """The claims on devices by faults that take their links down."""
         self._broken_gpus: set[int] = set()
         self._imbalanced: dict[int, list[Interval]] = defaultdict(list)
         self._drifting: dict[str, list[tuple[int, Interval]]] = defaultdict(list)
@@ -64,7 +64,7 @@ class FaultPlacer:
         self._host_number = {device: number for number, device in enumerate(self._hosts)}
 
     def interval(self, within: Interval, lasting_s: tuple[float, float]) -> Interval:
-        """Draw an interval of such a length within another."""
+        """Draw an interval with a length in these limits within another interval."""
         length_ns = round(self.rng.uniform(*lasting_s) * _S)
         start_ns = round(self.rng.uniform(within.start_ns, max(within.start_ns + 1, within.end_ns - length_ns)))
         return Interval(start_ns, start_ns + length_ns)
@@ -73,7 +73,7 @@ class FaultPlacer:
         self, candidates: Sequence[int], within: Interval, lasting_s: tuple[float, float],
         fits: Callable[[int, Interval], bool] = lambda _link, _interval: True,
     ) -> tuple[int, Interval]:  # fmt: skip
-        """Draw a link and an interval in which it and both of its devices are free; raise NoRoom."""
+        """Draw a link and an interval in which the link and both of its devices are free; raise NoRoom."""
         for _ in range(_TRIES):
             link, interval = candidates[int(self.rng.integers(len(candidates)))], self.interval(within, lasting_s)
             wide = interval.widened(SEPARATION_NS)
@@ -87,7 +87,7 @@ class FaultPlacer:
         self, candidates: Iterable[int], within: Interval, lasting_s: tuple[float, float], *, alone: bool = False,
         fits: Callable[[int, Interval], bool] = lambda _device, _interval: True,
     ) -> tuple[int, Interval]:  # fmt: skip
-        """Draw a device and an interval in which it and all of its links are free; raise NoRoom.
+        """Draw a device and an interval in which the device and all of its links are free; raise NoRoom.
 
         Its neighbors are free as well, unless the fault concerns the device `alone`.
         """
@@ -115,7 +115,7 @@ class FaultPlacer:
         return device, interval
 
     def host_for_maintenance(self, until_ns: int) -> int:
-        """Draw a host without faults until then; raise NoRoom."""
+        """Draw a host without faults until a time; raise NoRoom."""
         free = [host for host in self.devices("host") if not self._claimed_devices[host]]
         if not free:
             raise NoRoom("all hosts are in maintenance: a larger fabric is needed")
@@ -124,9 +124,9 @@ class FaultPlacer:
         return host
 
     def collapsing_rail(self, within: Interval, lasting_s: tuple[float, float]) -> tuple[str, list[int], Interval]:
-        """Draw a pod, and enough links of busy hosts that end at one leaf of it; raise NoRoom.
+        """Draw a pod, and enough links of busy hosts at one of its leaves; raise NoRoom.
 
-        A pod collapses as a whole: another rail of it waits until the collapse has resolved.
+        A pod collapses as a whole: its other rails are not drawn until the collapse has resolved.
         """
         leaves = self.devices("T0")
         for _ in range(_TRIES if leaves else 0):
@@ -144,7 +144,7 @@ class FaultPlacer:
         raise NoRoom("no rail is free to collapse: a longer time or a larger fabric is needed")
 
     def imbalanced_leaf(self, within: Interval, lasting_s: tuple[float, float]) -> tuple[int, Interval]:
-        """Draw a leaf with several uplinks, and an interval with enough windows without their faults; raise NoRoom."""
+        """Draw a leaf with several uplinks, and an interval with enough fault-free windows of these; raise NoRoom."""
         choices = [leaf for leaf in self.devices("T0") if len(self.uplinks_of(leaf)) > 1]
         for _ in range(_TRIES if choices else 0):
             leaf, interval = choices[self.rng.integers(len(choices))], self.interval(within, lasting_s)
@@ -158,7 +158,7 @@ class FaultPlacer:
         raise NoRoom("no leaf is free for an imbalance: a longer time or a larger fabric is needed")
 
     def _comparable_windows(self, leaf: int, interval: Interval) -> int:
-        """Return in how many windows all uplinks of a leaf are healthy."""
+        """Return the number of windows in which all uplinks of a leaf are healthy."""
         near = interval.widened(_SETTLED_NS)
         faults = [
             fault
@@ -174,9 +174,9 @@ class FaultPlacer:
     def drifting_devices(
         self, kind: str, candidates: Sequence[int], within: Interval, lasting_s: tuple[float, float]
     ) -> tuple[tuple[int, ...], Interval]:
-        """Draw one to three devices to run another version, at most an eighth of all at once; raise NoRoom.
+        """Draw one to three devices for another version, at most an eighth of all at once; raise NoRoom.
 
-        If a fifth runs another version, the rest is no majority any more (`detect.drift.majority`).
+        If a fifth had another version, the rest would no longer be a majority (`detect.drift.majority`).
         """
         most = max(1, len(candidates) // 8, min(2, len(candidates) // 6))
         for _ in range(_TRIES if candidates else 0):
@@ -192,15 +192,15 @@ class FaultPlacer:
         raise NoRoom("too many devices run another version already: a longer time or a larger fabric is needed")
 
     def is_unused(self, link: int) -> bool:
-        """Return whether a link has no fault at any time."""
+        """Return True if a link has no fault at any time."""
         return not self._claimed_links[link]
 
     def reserve(self, link: int) -> None:
-        """Exclude a link from all further faults: five downs within a day are a flap, however far apart."""
+        """Exclude a link from all later faults: five downs within a day are a flap, however far apart."""
         self._claimed_links[link].append(_FOREVER)
 
     def claim(self, link: int, interval: Interval) -> bool:
-        """Claim a link that a fault elsewhere affects; return False if it has a fault of its own then."""
+        """Claim a link that a fault elsewhere affects; return False if the link has its own fault at that time."""
         if not self._can_claim(link, interval):
             return False
         self._claimed_links[link].append(interval)
@@ -213,13 +213,13 @@ class FaultPlacer:
         )
 
     def _is_free(self, link: int, wide: Interval, interval: Interval) -> bool:
-        """Return whether a link has no other fault then and is not part of an imbalance of its leaf."""
+        """Return True if a link has no other fault at that time and is not part of an imbalance of its leaf."""
         return not _overlaps(self._claimed_links[link], wide) and not _overlaps(
             self._imbalanced.get(self.ends[link][0], ()), interval.widened(_SETTLED_NS)
         )
 
     def is_device_claimed(self, device: int, interval: Interval) -> bool:
-        """Return whether a fault concerns the device as a whole then."""
+        """Return True if a fault concerns the whole device at that time."""
         return _overlaps(self._claimed_devices[device], interval)
 
     def devices(self, tier: str) -> list[int]:
@@ -231,17 +231,17 @@ class FaultPlacer:
         return self.fabric.links_of.get(device, [])
 
     def uplinks_of(self, device: int) -> list[int]:
-        """Return the links of which a device is the lower end."""
+        """Return the links whose lower end is a device."""
         return [link for link in self.links_of(device) if self.ends[link][0] == device]
 
     def is_busy(self, link: int, interval: Interval) -> bool:
-        """Return whether a job runs on the host of a host link for the whole interval; fabric links are always busy."""
+        """Return True if a job runs on a host link's host for the whole interval; fabric links are always busy."""
         host = self._host_number.get(self.ends[link][0])
         before = Interval(interval.start_ns - _BUSY_BEFORE_NS, interval.end_ns)
         return host is None or self.traffic.is_busy(host, before)
 
     def peers_elsewhere(self, link: int, interval: Interval) -> list[int]:
-        """Return the free links of the same rail and plane, of the other hosts of the link's job in other pods."""
+        """Return the free links of the same rail and plane on the job's other hosts in other pods."""
         place = self._place(link)
         pod = self._pods[self.fabric.devices[self.ends[link][0]]]
         hosts = (self._hosts[number] for number in self.traffic.neighbors(self._host_number[self.ends[link][0]]))
@@ -254,7 +254,7 @@ class FaultPlacer:
         ]
 
     def _place(self, link: int) -> int:
-        """Return the row of a host's port: all hosts have their rails and planes in the same order."""
+        """Return the row of a host's port; all hosts have their rails and planes in the same order."""
         return self.ports(link)[0] - int(self.fabric.first_port[self.ends[link][0]])
 
     def port(self, number: int) -> Port:
@@ -268,7 +268,7 @@ class FaultPlacer:
     def injected(
         self, fault: PlacedFault, kind: str, *, affected: tuple[Port, ...] = (), senders: tuple[str, ...] = ()
     ) -> InjectedFault:
-        """Return a fault at the place and time that was drawn; `kind` names its variant."""
+        """Return a fault at the drawn place and time; `kind` names its variant."""
         return InjectedFault(
             tuple(fault.ground_truths()), tuple(fault.effects(self.fabric)), kind, affected, senders
         )  # fmt: skip
@@ -285,20 +285,20 @@ def _overlaps(intervals: Sequence[Interval], other: Interval) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One condition that the simulation can bring about.
+    """One condition that the simulation can inject.
 
     `inject` draws a place and a time within an interval from the placer's random numbers, and returns the ground truth
-    and the effects at all sources that would notice. It takes nothing from the detector. Raises NoRoom.
+    and the effects at all sources that would observe it. It uses nothing of the detector. Raises NoRoom.
     """
 
     condition: Condition
     inject: Callable[[FaultPlacer, Interval], InjectedFault]
     detection_goal_s: float | None = None
-    """Promised 95th percentile from when the fault can be known until it is detected; None: not promised."""
+    """The promised 95th percentile of the time from the earliest possible detection; None if not promised."""
     own_stream: bool = False
-    """It is placed last and from random numbers of its own, so the rest of a seed's day is the same without it."""
+    """True if it is placed last with its own random numbers: a seed's day is otherwise the same without it."""
 
     @property
     def slug(self) -> str:
-        """Return the slug of the detector that finds it."""
+        """Return the slug of the detector that finds the fault."""
         return self.condition.slug

@@ -1,4 +1,4 @@
-"""Declares a fault at a place and a time: its effects, what a perfect detector would find, and from when on."""
+"""Declares a fault at a place and a time: its effects, the expected findings and their earliest time."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from streams.wire.models import Condition, Finding
 
 _S = 10**9
 LINK_DOWN_AFTER_NS = 30 * _S
-"""A link without signal for so long is down (DETECTION 3)."""
+"""A link without signal for this long is down (DETECTION 3)."""
 CONGESTED_AFTER_NS = 60 * _S
 """Shorter congestion is a burst of a collective operation (DETECTION 3, "Congestion")."""
 
@@ -23,9 +23,9 @@ class Dated(NamedTuple):
 
 
 BY_EVENT, BY_POLL, BY_WINDOW = Dated(20.0, 15), Dated(40.0, 15), Dated(120.0, 120)
-"""Starts that events or polls each 10 s date, those that an agent's last poll dates, and those of minute windows."""
+"""Tolerances of starts from events or polls each 10 s, from an agent's last poll, and from minute windows."""
 BY_FACTS = Dated(180.0, 3600)
-"""A change is dated by the facts that report it; without a change facts are polled each hour."""
+"""The facts that report a change date it; facts are polled each hour if nothing changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Truth:
 
     @property
     def tolerance_ns(self) -> int:
-        """Return how far outside the interval a matching finding may start."""
+        """Return the maximum distance of a matching finding's start from the interval."""
         return round(self.tolerance_s * 1e9)
 
 
 @dataclass(frozen=True, slots=True)
 class GroundTruth:
-    """One truth, and the time from which on it can be detected.
+    """One truth, and its earliest possible detection.
 
     If detection needs a report of a link's signal loss, `reported_by` is (lower end of the link, time of the loss), and
     the delay of that report is added.
@@ -57,14 +57,14 @@ class GroundTruth:
     detectable_from_ns: int
     reported_by: tuple[tuple[str, str], int] | None = None
     devices: tuple[str, ...] = ()
-    """Devices of a fault at several at once; a finding names the first that was reported."""
+    """The devices of a fault at several devices; a finding names the first that was reported."""
     by_agent: bool = False
-    """The last poll of a host's agent dates it, which polls less often than NICs are read."""
+    """True if a host agent's last poll dates it; agents poll less often than NICs are read."""
     file_tolerance_s: int = BY_EVENT.file_s
     """The tolerance in the truth file of a world that is read each second."""
 
     def at_reported_device(self, findings: Iterable[Finding]) -> "GroundTruth":
-        """Return the same truth at the device that a finding of it names."""
+        """Return the same truth at the device that its finding names."""
         if not self.devices:
             return self
         truth = self.truth
@@ -88,32 +88,32 @@ def known(
     after_ns: int = 0,
     reported_by: tuple[tuple[str, str], int] | None = None,
 ) -> GroundTruth:
-    """Return the truth of a fault at (device, port), which can be detected `after_ns` its start."""
+    """Return the truth of a fault at (device, port) that can be detected from `after_ns` after its start."""
     truth = Truth(*interval, condition, *place, dated.trial_s)
     return GroundTruth(truth, interval.start_ns + after_ns, reported_by, file_tolerance_s=dated.file_s)
 
 
 class PlacedFault(Protocol):
-    """A fault at a given place and time: the one declaration of it, for trials, the demo, the load and tests."""
+    """A fault at a given place and time, declared once for trials, the demo, the load and tests."""
 
     def effects(self, fabric: FabricArrays) -> list[Effect]:
         """Return the effects of the fault."""
         ...
 
     def ground_truths(self) -> list[GroundTruth]:
-        """Return what a perfect detector would find."""
+        """Return the findings of a perfect detector."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class InjectedFault:
-    """One fault that was placed randomly: its truths and its effects. `kind` names the variant that was drawn."""
+    """One randomly placed fault: its truths and its effects. `kind` names the drawn variant."""
 
     ground_truths: tuple[GroundTruth, ...]
     effects: tuple[Effect, ...]
     kind: str
     affected: tuple[tuple[str, str], ...] = ()
-    """Other ports, as (device, port), that show its effect while they have no fault."""
+    """Other ports, as (device, port), that show the effect without a fault."""
     senders: tuple[str, ...] = ()
     """The hosts in other pods that cause it."""
 
@@ -147,7 +147,7 @@ def effects_of(faults: Sequence[AnyFault], fabric: FabricArrays) -> list[Effect]
 
 
 def truth_rows(faults: Sequence[AnyFault]) -> list[TruthRow]:
-    """Return what a perfect detector would find; a fault that was placed randomly has the tolerances of a trial."""
+    """Return the findings of a perfect detector; randomly placed faults have the tolerances of a trial."""
     rows = []
     for fault in faults:
         is_injected = isinstance(fault, InjectedFault)

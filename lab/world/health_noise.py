@@ -1,9 +1,8 @@
-"""Simulates the episodes of a noisy fleet: many short faults that need no person, and a few outages that do.
+"""Simulates the episodes of a noisy fleet: many short faults that need no action, and a few outages that do.
 
 The base is a published fleet of 288 nodes with 190,000 health events a day, of which 99.1 % needed no action. A fault
-is reported again and again while it lasts; an episode has one revision for the events of a window. Few parts cause
-most of them.
-The shares of the conditions, and their durations, are choices; no published fleet has them.
+is reported repeatedly while it lasts; an episode has one revision for the events of a window. Few parts cause most of
+them. The shares and durations of the conditions are choices; no published fleet has them.
 """
 
 import heapq
@@ -18,22 +17,22 @@ from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Cause, Condition, Coverage, Endpoint, Episode, Finding, Severity, Status, Subject
 
 NOISIEST_EVENTS, NOISIEST_NODES = 190_000, 288
-"""Health events a day, and the nodes of the published fleet."""
+"""The health events per day, and the nodes, of the published fleet."""
 
 OUTAGES, GPU_LOSSES = 7, 5
-"""Outages of switches and lost GPUs a day, each of which must page: some ten times the rates of 2,048 GPUs (choice; a
-published trace has one network fault in 5 days on 400 servers)."""
+"""Outages of switches and lost GPUs per day, each of which must page: about ten times the rates of 2,048 GPUs (choice;
+a published trace has one network fault in 5 days on 400 servers)."""
 
 _S = 10**9
 _MIN_S, _MAX_S = 1.0, 900.0
 _OUTAGE_S = 1800.0
 _SKEW = 1.2
-"""Of the parts: the n-th worst has a share in proportion to n to the power of minus this."""
+"""The skew of the parts: the n-th worst has a share in proportion to n to the power of minus this."""
 _WINDOW_NS = 60 * _S
 """`measure` emits windows of this width (WindowParams)."""
 _TRIES = 30
 _DOWN_HOLD_S = 30.0
-"""link/down is detected after a link was down for so long (DownParams)."""
+"""link/down is detected after a link was down for this long (DownParams)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ KINDS = (
     Kind(Condition.CONGESTION_IMBALANCE, 0.06, "fabric links", 120),
     Kind(Condition.LINK_DOWN, 0.01, "links", 90),
 )
-"""The shares of the findings; the injected outages come besides."""
+"""The shares of the findings; the injected outages are additional."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +88,12 @@ class Fault:
 
 @dataclass(slots=True)
 class Noise:
-    """The faults of a period, by their start."""
+    """The faults of a period, ordered by their start."""
 
     spec: NoiseSpec
     faults: list[Fault] = field(default_factory=list)
     outages: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Name of an outage that must page -> its begin and end."""
+    """Maps an outage that must page to its start and end."""
 
     def episodes(self) -> Iterator[tuple[int, Episode, Fault]]:
         """Yield the revisions of all episodes in the order of time."""
@@ -163,7 +162,7 @@ class _Builder:
         return self._noise
 
     def _skewed(self, places: Sequence[Subject]) -> Callable[[], Subject]:
-        """Return a function that draws one of these; few of them are drawn most often."""
+        """Return a function that draws one of these places; it draws a few of them most often."""
         ordered = list(places)
         self._chance.shuffle(ordered)
         total = 0.0
@@ -171,7 +170,7 @@ class _Builder:
         return lambda: self._chance.choices(ordered, cum_weights=cumulative)[0]
 
     def _moment_ns(self, duration_s: float) -> int:
-        """Return a random time that leaves a quarter of an hour before the end, and the first minutes without."""
+        """Return a random time after the first minutes and a quarter of an hour or more before the end."""
         length_s = self._spec.hours * 3600
         return self._start_ns + round(self._chance.uniform(60, max(61, length_s - duration_s - 900)) * _S)
 
@@ -183,7 +182,7 @@ class _Builder:
             least_s = _DOWN_HOLD_S + 1 if kind.condition is Condition.LINK_DOWN else _MIN_S
             duration_s = max(least_s, self._duration_s(kind.median_s))
             start_ns = self._moment_ns(duration_s)
-            # A link that is down is drawn evenly: two of the worst ones would be down together by design.
+            # Links that are down are drawn evenly: otherwise the two worst links would often be down together.
             is_even = kind.condition is Condition.LINK_DOWN
             subject = self._chance.choice(self._places[kind.places]) if is_even else self._draws[kind.places]()
             fault = Fault(
@@ -194,7 +193,7 @@ class _Builder:
         raise ValueError(f"no room for {self._spec.findings:,} findings in {self._spec.hours:g} hours on this fabric")
 
     def _add(self, fault: Fault) -> bool:
-        """Add a fault unless its part has one of the same condition then, or shortly before or after."""
+        """Add a fault unless its part has a fault of the same condition at that time, or shortly before or after."""
         key, gap_ns = (fault.condition, fault.subject.id), 60 * _S
         taken = self._busy.setdefault(key, [])
         if any(begin - gap_ns < fault.end_ns and fault.start_ns < end + gap_ns for begin, end in taken):
@@ -204,7 +203,7 @@ class _Builder:
         return True
 
     def _add_outage(self, number: int) -> None:
-        """Take half of the uplinks of a leaf out at once, as a line card does; its hosts lose a quarter and more."""
+        """Take down half of the uplinks of a leaf at once, as a line card does; its hosts lose a quarter or more."""
         leaf = self._chance.choice(self._leaves)
         length_ns = self._spec.hours * 3600 * _S - 900 * _S
         duration_s = min(_OUTAGE_S, length_ns / _S / (self._spec.outages + 1) / 2)

@@ -1,4 +1,4 @@
-"""Simulates what the agent on each host polls besides its NICs: PCIe links of ports and GPUs, and load of the GPUs.
+"""Simulates the agent on each host: it polls PCIe links of ports and GPUs, and the load of the GPUs.
 
 An idle GPU lowers its PCIe link to the slowest speed by itself.
 """
@@ -26,7 +26,7 @@ _BUSY_GPU, _IDLE_GPU = (0.97, 68.0, 16.0, 32.0, 16.0, 32.0), (0.0, 34.0, 16.0, 2
 """Readings of the gauges above."""
 _COUNTERS = (Metric.GPU_ECC_UNCORRECTED, Metric.PCIE_REPLAYS)
 _BUSY_LOAD = 0.01
-"""Share of the line rate that the rails of a host with a job carry at least."""
+"""The minimum share of the line rate that the rails of a host with a job carry."""
 
 
 def collector_name(kind: str, host: str) -> str:
@@ -42,7 +42,7 @@ def xid_event(host: str, pci: str, code: int, at_ns: int, sequence: int) -> Emit
 
 
 def gpu_address(number: int) -> str:
-    """Return the PCI address of a GPU, by which the driver names it."""
+    """Return the PCI address of a GPU, which the driver uses as its name."""
     return _PCI[number]
 
 

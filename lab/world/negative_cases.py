@@ -1,7 +1,7 @@
-"""Declares the negative cases: what looks like a fault and is none (DETECTION 5).
+"""Declares the negative cases: events that look like a fault and are none (DETECTION 5).
 
-A healthy fabric has them every day. Some more are in the world itself: single errors, counters that stick or wrap, idle
-hosts, jobs that start, stop and slow down as a whole.
+A healthy fabric has them every day. The world itself has more: single errors, counters that stick or wrap, idle hosts,
+jobs that start, stop and slow down as a whole.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def single_down(placer: FaultPlacer, within: Interval) -> list[Effect]:
 
 
 def shut_port(placer: FaultPlacer, within: Interval) -> list[Effect]:
-    """Disable a port for some minutes; then its replaced module warms up and its light settles."""
+    """Disable a port for some minutes; afterwards its replaced module warms up and its light settles."""
     link, interval = placer.link(_all_links(placer), within, (60, 1200))
     port = _random_end(placer, link)
     warm_up = Interval(interval.end_ns, interval.end_ns + 900 * _S)
@@ -65,7 +65,7 @@ def burst_of_errors(placer: FaultPlacer, within: Interval) -> list[Effect]:
 
 
 def high_ber(placer: FaultPlacer, within: Interval) -> list[Effect]:
-    """Raise the raw error rate of a link for a while, below what FEC cannot correct."""
+    """Raise the raw error rate of a link for a while, to a rate that FEC still corrects."""
     link, interval = placer.link(_all_links(placer), within, (600, 2400))
     port = _random_end(placer, link)
     return [BitErrors(port, interval, 10 ** placer.rng.uniform(-7, -5.7), None)]
@@ -83,7 +83,7 @@ def congestion_loss(placer: FaultPlacer, within: Interval) -> list[Effect]:
 
 
 def driver_reload(placer: FaultPlacer, within: Interval) -> list[Effect]:
-    """Reload a host's driver: its ports are down for some seconds and count from zero, in the same boot."""
+    """Reload a host's driver: its ports are down for some seconds and count from zero within the same boot."""
     device, interval = placer.device(placer.devices("host"), within, (4, 12))
     return [CounterReset(device, interval), *(SignalLoss(link, interval) for link in placer.links_of(device))]
 
@@ -102,7 +102,7 @@ def short_slow_rail(placer: FaultPlacer, within: Interval) -> list[Effect]:
 
 
 def short_pauses(placer: FaultPlacer, within: Interval) -> list[Effect]:
-    """Let a receiver pause its leaf now and then, as an all-reduce does; traffic continues."""
+    """Let a receiver pause its leaf occasionally, as an all-reduce does; traffic continues."""
     link, interval = placer.link(placer.host_links, within, (120, 1200), placer.is_busy)
     nic, leaf_port = placer.ports(link)
     share = placer.rng.uniform(0.005, 0.05)
@@ -115,7 +115,7 @@ def short_pauses(placer: FaultPlacer, within: Interval) -> list[Effect]:
 
 
 def xid_of_a_program(placer: FaultPlacer, within: Interval) -> list[Effect]:
-    """Report an Xid that a program causes by an error of its own."""
+    """Report an Xid that a program's own error causes."""
     host = placer.fabric.devices[int(placer.rng.choice(placer.devices("host")))]
     at_ns = placer.interval(within, (1, 2)).start_ns
     code, gpu = int(placer.rng.choice(_APPLICATION_XIDS)), gpu_address(int(placer.rng.integers(GPUS_PER_HOST)))
@@ -147,7 +147,7 @@ _MAINTENANCE_S = (900, 2400)
 
 
 def hosts_in_maintenance(placer: FaultPlacer, within: Interval) -> tuple[dict[str, datetime], list[Effect]]:
-    """Put hosts into maintenance: return until when by name, and their restarts and unplugged cables."""
+    """Put hosts into maintenance: return its end by host name, and their restarts and unplugged cables."""
     until: dict[str, datetime] = {}
     effects: list[Effect] = []
     rng, hosts, start_ns = placer.rng, placer.devices("host"), within.start_ns
@@ -165,7 +165,7 @@ def hosts_in_maintenance(placer: FaultPlacer, within: Interval) -> tuple[dict[st
 
 @dataclass(frozen=True, slots=True)
 class NegativeCase:
-    """One kind of negative case, and how many a fabric of 2,048 GPUs has in an hour. `inject` raises NoRoom."""
+    """One kind of negative case, and its number per hour in a fabric of 2,048 GPUs. `inject` raises NoRoom."""
 
     inject: Callable[[FaultPlacer, Interval], list[Effect]]
     per_hour: float

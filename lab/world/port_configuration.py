@@ -1,7 +1,7 @@
-"""Holds the configuration of the ports of a simulated fabric, with its history.
+"""Stores the configuration of the ports of a simulated fabric, with its history.
 
-A port can be enabled, and its BGP neighbor has import and export policies, as in OpenConfig. The history is only
-appended to, so that a state of the past does not change when a setting is changed.
+A port can be enabled, and its BGP neighbor has import and export policies, as in OpenConfig. The history is
+append-only, so that a past state does not change when a setting is changed.
 """
 
 from bisect import bisect_right
@@ -12,7 +12,7 @@ from lab.world.effects import Interval
 from streams.fabric.ids import Port
 
 DRAIN_POLICY = "GRACEFUL-SHUTDOWN"
-"""Routes that pass this policy are the last choice (RFC 8326): traffic uses other paths where there are any."""
+"""Routes with this policy are the last choice (RFC 8326): traffic uses other paths if there are any."""
 
 Policies = tuple[str, ...]
 _ALWAYS_NS = 2**63 - 1
@@ -42,7 +42,7 @@ class PortConfiguration:
         self._history: dict[tuple[Port, Setting], list[tuple[int, bool | Policies]]] = {}
 
     def set(self, port: Port, setting: Setting, value: bool | Policies, at_ns: int) -> bool:
-        """Set a value from a moment on; return whether it differs from the value before."""
+        """Set a value from a moment on; return True if it differs from the previous value."""
         history = self._history.setdefault((port, setting), [])
         if value == self.value(port, setting, _ALWAYS_NS):
             return False

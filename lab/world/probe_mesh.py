@@ -1,7 +1,7 @@
 """Simulates the active probes of all hosts: the flows of a mesh, their paths by ECMP, and the report of each window.
 
-As `collect probe` chooses them: each rail probes rails of its leaf, and rails of other leaves, each from another source
-port. A path is drawn once for each flow, as a switch draws it from the 5-tuple. Random numbers are an argument.
+As in `collect probe`, each rail probes rails of its leaf and rails of other leaves, each from a different source port.
+A path is drawn once for each flow, as a switch selects it from the 5-tuple. Random numbers are an argument.
 """
 
 from collections import defaultdict
@@ -23,20 +23,20 @@ from streams.wire.models import ProbeReport
 
 WINDOW_NS = 10 * 10**9
 _SENT = 10
-"""Probes of a flow in a window: one a second."""
+"""The number of probes of a flow in a window: one per second."""
 _TOR_FLOWS, _FABRIC_FLOWS = 3, 10
 _SOURCE_PORT = 20_001
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.1"))
 _RESPONDER_NS = 50_000_000
 _LOSS_FIELDS = ("forward_lost", "reverse_lost", "unanswered", "lost_run", "forward_reach", "reverse_reach")
 _LATE = 1.5
-"""The slowest of ten probes, by their median (choice)."""
+"""The ratio of the slowest of ten probes to their median (choice)."""
 REPORTED_AFTER_NS = 1_000_000_000
 """A report waits twice the timeout for replies."""
 
 
 class Drop(NamedTuple):
-    """A link loses this share of the probes that it carries into `port`; with `one_flow` those of one flow only."""
+    """A link loses this share of the probes that it carries into `port`; with `one_flow`, only probes of one flow."""
 
     port: Port
     interval: Interval
@@ -50,7 +50,7 @@ class _Flow:
     target: Link
     source_port: int
     forward: tuple[Port, ...]
-    """The ports at which its probes enter switches, then the target's rail."""
+    """The ports at which the flow's probes enter switches, then the target's rail."""
     back: tuple[Port, ...]
     lost_run: int = 0
 
@@ -59,7 +59,7 @@ class _Flow:
 class _Prober:
     flows: list[_Flow]
     fields: dict[str, tuple[object, ...]] = field(default_factory=dict)
-    """The fields of all its reports."""
+    """The constant fields of all the prober's reports."""
     crossing: dict[Port, list[int]] = field(default_factory=lambda: defaultdict(list))
     """By port, the numbers of the flows with a path into it."""
     lossy: set[int] = field(default_factory=set)
@@ -150,7 +150,7 @@ class ProbeMesh:
             at = far.device
 
     def _towards(self, at: str, end: str) -> list[tuple[Port, Port]]:
-        """Return the links of a switch that are on shortest paths to another."""
+        """Return the links of a switch that are on shortest paths to another switch."""
         if (at, end) not in self._next_hops:
             distance = {end: 0}
             frontier = [end]
@@ -185,7 +185,7 @@ class ProbeMesh:
         return {"address": tuple(places)} | {f"flow_{name}": zero for name in names} | fields
 
     def report(self, host: str, end_ns: int, skew_ns: int = 0) -> ProbeReport:
-        """Return the report of a host on the window up to a time."""
+        """Return the report of a host for the window that ends at a time."""
         prober = self.probers[host]
         prober.sequence += 1
         window = Interval(end_ns - WINDOW_NS, end_ns)
@@ -202,7 +202,7 @@ class ProbeMesh:
         )  # fmt: skip
 
     def _rtts(self, prober: _Prober, medians: list[float]) -> dict[str, tuple[object, ...]]:
-        """Return the fields with the times of flows; those that lost all probes have none."""
+        """Return the fields with the times of flows; flows that lost all probes have none."""
         for number in prober.lossy:
             if prober.flows[number].lost_run >= _SENT:
                 medians[number] = 0.0
@@ -247,7 +247,7 @@ class ProbeMesh:
         return {name: tuple(values) for name, values in fields.items()}
 
     def _lost(self, flow: _Flow, path: Sequence[Port], by_port: dict[Port, list[Drop]], window: Interval) -> int:
-        """Return how many probes of a window a path loses in one direction."""
+        """Return the number of a window's probes that a path loses in one direction."""
         arrived = _SENT
         for drop in self._crossed(flow, path, by_port):
             covered_ns = min(drop.interval.end_ns, window.end_ns) - max(drop.interval.start_ns, window.start_ns)
@@ -261,7 +261,7 @@ class ProbeMesh:
                     yield drop
 
     def _reach(self, flow: _Flow, by_port: dict[Port, list[Drop]], window: Interval) -> tuple[int, int]:
-        """Return how far traces of a lost flow get in both directions, as a report has it."""
+        """Return the reach of a lost flow's traces in both directions, in the form of a report."""
         found = []
         for path in (flow.forward, flow.back):
             drops = [drop for drop in self._crossed(flow, path, by_port) if drop.interval.contains(window.end_ns - 1)]
@@ -271,11 +271,11 @@ class ProbeMesh:
 
 
 _STREAM = 0x50
-"""Names the stream of random numbers: a day is the same without probes."""
+"""The name of the stream of random numbers: a day is the same without probes."""
 
 
 def drops_of(effects: Sequence[Effect], losses: Sequence[SignalLoss], fabric: FabricArrays) -> Iterator[Drop]:
-    """Yield what drops probes: links that lose packets, and links of hosts without a signal.
+    """Yield the causes of lost probes: links that lose packets, and links of hosts without a signal.
 
     Around a fabric link without a signal, probes take another path within less than a probe's interval.
     """
@@ -296,7 +296,7 @@ def queues_of(effects: Sequence[Effect], fabric: FabricArrays) -> Iterator[Queue
 
 
 class ProbeAgents:
-    """The probers of all hosts of a fabric."""
+    """Runs the probers of all hosts of a fabric."""
 
     def __init__(
         self, inventory: Inventory, fabric: FabricArrays, drops: Sequence[Drop], seed: int, queues: Sequence[Queue] = ()

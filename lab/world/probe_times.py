@@ -13,22 +13,22 @@ from lab.world.effects import Interval
 from streams.fabric.ids import Port
 
 LINK_NOISE = 1e-5, 1e-4
-"""Losses of a healthy link for each packet (PROBES "Localization"), drawn for each direction of a link."""
+"""The loss rates of a healthy link per packet (PROBES "Localization"), drawn for each direction of a link."""
 STALLED = 0.002
-"""Share of the windows in which a host stalls, or its prober restarts: 17 a day (choice)."""
+"""The share of the windows in which a host stalls, or its prober restarts: 17 a day (choice)."""
 _LONGEST_STALL = 5
-"""Seconds, and so probes of a flow."""
+"""The maximum in seconds, and thus in probes of a flow."""
 _HOST_NS, _SWITCH_NS = 12_000, 1_200
-"""Median round-trip time of kernels and NICs (PROBES "Python, measured": 17 to 20 us), and of a switch each way."""
+"""The median round-trip time of kernels and NICs (PROBES "Python, measured": 17 to 20 us), and a switch's each way."""
 _SPREAD = 0.15
-"""Standard deviation of the logarithm of a median of ten probes (choice)."""
+"""The standard deviation of the logarithm of a median of ten probes (choice)."""
 _SLOW_HOST, _BURST = 0.005, 0.01
-"""Share of the windows in which a prober's host is slow, and in which a collective's burst fills the queue of a rail
+"""The shares of the windows in which a prober's host is slow, and in which a burst of a collective fills a rail's queue
 (choice)."""
 _SLOW_NS, _BURST_NS = (50_000, 2_000_000), (50_000, 500_000)
-"""The least and the most that these add to a median (choice)."""
+"""The minimum and the maximum that these add to a median (choice)."""
 _QUEUE_SPREAD = 0.2
-"""A queue is longer and shorter by this share while different flows are probed (choice)."""
+"""A queue's length varies by this share between flows (choice)."""
 
 
 class ProbedPath(NamedTuple):
@@ -41,16 +41,16 @@ class ProbedPath(NamedTuple):
 
 class _Paths(NamedTuple):
     cumulated: npt.NDArray[np.float64]
-    """The probability of a loss, summed over all flows forward, then back."""
+    """The cumulative probability of a loss over all flows, forward, then back."""
     by_target: dict[str, list[int]]
-    """By host that answers, the numbers of its flows."""
+    """Maps a host that answers to the numbers of its flows."""
 
 
 class ProbeNoise:
-    """The losses without a fault, of all probers of a mesh."""
+    """The losses without a fault of all probers of a mesh."""
 
     def __init__(self, ports: Iterable[Port], rng: np.random.Generator) -> None:
-        """Draw what the links into these ports lose."""
+        """Draw the loss rates of the links into these ports."""
         self._rng = rng
         names = list(ports)
         low, high = LINK_NOISE
@@ -60,7 +60,7 @@ class ProbeNoise:
         self._stalled: dict[str, int] = {}
 
     def add_probers(self, flows: Mapping[str, Sequence[ProbedPath]]) -> None:
-        """Set the flows of each prober, as its reports number them."""
+        """Set the flows of each prober, in the order of its reports."""
         for name, paths in flows.items():
             of_flows = [sum(map(self._of_link.__getitem__, path.forward)) for path in paths]
             of_flows += [sum(map(self._of_link.__getitem__, path.back)) for path in paths]
@@ -70,7 +70,7 @@ class ProbeNoise:
             self._paths[name] = _Paths(np.cumsum(of_flows), by_target)
 
     def losses(self, host: str, end_ns: int, sent: int) -> tuple[int, dict[int, tuple[int, int]]]:
-        """Return the stalls of a prober in the window that ends then, and by flow its losses forward and back."""
+        """Return a prober's stalls in the window that ends at a time, and by flow its losses forward and back."""
         if end_ns != self._stalled_ns:
             self._stalled_ns, self._stalled = end_ns, self._draw_stalls()
         cumulated, by_target = self._paths[host]
@@ -89,7 +89,7 @@ class ProbeNoise:
         return int(host in self._stalled), found
 
     def _draw_stalls(self) -> dict[str, int]:
-        """Return the hosts that stall in a window, with the probes that each flow loses then."""
+        """Return the hosts that stall in a window, with the number of lost probes of each of their flows."""
         names = list(self._paths)
         stalled = np.flatnonzero(self._rng.random(len(names)) < STALLED).tolist()
         return {names[place]: int(self._rng.integers(1, _LONGEST_STALL + 1)) for place in stalled}
@@ -118,7 +118,7 @@ class ProbeTimes:
         self._rails = list(dict.fromkeys(path.back[-1] for paths in flows.values() for path in paths))
         self._window_ns = -1
         self._present: list[tuple[Port, float]] = []
-        """Queues of the window, with what they add to a median."""
+        """The queues of the window, each with the time that it adds to a median."""
 
     def medians(self, host: str, window: Interval, crossing: Mapping[Port, Sequence[int]]) -> npt.NDArray[np.float64]:
         """Return the medians of a prober's flows in a window, in ns; `crossing` has the flows into each port."""

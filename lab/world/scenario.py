@@ -1,7 +1,7 @@
 """Builds one simulated day from a seed: a fabric, its jobs, its faults with ground truth, its negative cases.
 
-Everything is drawn from one stream of random numbers in one order, so that a seed gives the same day again; faults with
-`own_stream` follow, each from its own. The messages of the day are generated as they are consumed.
+Everything is drawn from one stream of random numbers in one order, so that a seed gives the same day again. Faults with
+`own_stream` follow, each from its own stream. The messages of the day are generated as they are consumed.
 """
 
 from collections import Counter
@@ -32,14 +32,14 @@ from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, Condition
 
 _MAX_CNP_PER_S = 20_000.0
-"""Of one flow: DCQCN (SIGCOMM'15) sends one in 50 us at most."""
+"""The maximum rate of one flow: DCQCN (SIGCOMM'15) sends one in 50 us."""
 _MAX_TIMEOUTS_PER_S = 100.0
-"""Of a NIC that loses nearly all: some ten queue pairs with timeouts of 0.1 s (choice)."""
+"""The maximum rate of a NIC that loses nearly all packets: about ten queue pairs with timeouts of 0.1 s (choice)."""
 _USECONDS_PER_S = 1e6
 _BUFFERED = 0.1
-"""A NIC's buffer absorbs what it would pause for a smaller share of the time (choice)."""
+"""A NIC's buffer absorbs pauses up to this share of the time (choice)."""
 _DROPPED = 0.01
-"""Share of the packets that it drops for each share of the time that it would pause: senders slow down (choice)."""
+"""The share of packets dropped per share of the time that the NIC would pause: senders slow down (choice)."""
 _PAUSES = frozenset(
     {
         Metric.PFC_RX_FRAMES, Metric.PFC_TX_FRAMES, Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_TX_PAUSE_USECONDS,
@@ -49,15 +49,15 @@ _PAUSES = frozenset(
 
 
 def fault_without_pause(fault: InjectedFault) -> InjectedFault:
-    """Return a fault as it shows without pause; a PFC storm has no effects."""
+    """Return a fault as it appears without pause; a PFC storm has no effects."""
     if any(truth.condition is Condition.CONGESTION_PFC_STORM for truth in fault.truths):
         return replace(fault, effects=(), affected=())
     return replace(fault, effects=tuple(effects_without_pause(fault.effects)))
 
 
 def effects_without_pause(effects: Iterable[Effect]) -> list[Effect]:
-    """Return effects without pause: CNPs or timeouts in proportion to the time that a host is paused, drops where it
-    pauses.
+    """Return effects without pause: CNPs or timeouts in proportion to a host's paused time, and drops at a pausing
+    host.
     """
     found: list[Effect] = []
     for effect in effects:
@@ -69,7 +69,7 @@ def effects_without_pause(effects: Iterable[Effect]) -> list[Effect]:
 
 
 def _instead(effect: CounterIncrement) -> Iterator[Effect]:
-    """Yield what a NIC counts instead of its time of pause; nothing for frames, which count the same pause."""
+    """Yield the effects that replace a NIC's time of pause; none for frames, which count the same pause."""
     ratio = effect.per_s / _USECONDS_PER_S
     plain = replace(effect, index=NO_INDEX, per_s=0.0)
     if effect.metric is Metric.PFC_RX_PAUSE_USECONDS:
@@ -84,29 +84,29 @@ def _instead(effect: CounterIncrement) -> Iterator[Effect]:
 _S = 10**9
 START_NS = round(datetime(2026, 3, 2, tzinfo=UTC).timestamp()) * _S
 WARM_UP_S = 300.0
-"""Before the first fault: all sources have reported and their first window is closed."""
+"""The time before the first fault: all sources have reported and their first window is closed."""
 COOL_DOWN_S = 900.0
-"""After the last fault, until its findings have resolved."""
+"""The time after the last fault until its findings have resolved."""
 _MIN_S = 3000.0
-"""The longest fault lasts 40 min."""
+"""The minimum length; the longest fault lasts 40 min."""
 _FAULTS_PER_HOUR = 24
-"""Faults of each condition for which 2,048 GPUs have room, each apart from the others at its place."""
+"""The number of faults of each condition that 2,048 GPUs have room for, all separated at their places."""
 _STRETCHES = (1.0, 1.25, 1.5, 2.0, 3.0)
 """Factors by which the time is extended if the faults do not fit."""
 _REFERENCE_GPUS = 2048
 _NEGATIVE_RATIO_OVER_DAYS = 0.1
-"""Over days a negative case every few minutes is no healthy fabric; a tenth of them still is 100 a day."""
+"""The share over days: a negative case every few minutes is no healthy fabric; a tenth is still 100 a day."""
 _RESTARTS_PER_LEAF_DAY = 1 / 30
-"""Over days each leaf restarts once a month: a new version (choice)."""
+"""Over days each leaf restarts once a month for a new version (choice)."""
 _RESTARTS = 0xD0
-"""Names their stream of random numbers."""
+"""The name of the restarts' stream of random numbers."""
 _FAULTS_PER_SERVER_DAY = 1 / (5 * 400)
 """One network fault in 5 days on 400 servers (DETECTION 3, "Base rate")."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSpec:
-    """The size of a day: `each` faults of every condition, or with `days` the published base rate over so many days."""
+    """The size of a day: `each` faults of every condition, or with `days` the published base rate over them."""
 
     gpus: int = 2048
     seed: int = 1
@@ -116,21 +116,21 @@ class ScenarioSpec:
     faults: tuple[Fault, ...] = FAULTS
     planes: int = 1
     has_pause: bool = True
-    """False: the fabric relies on congestion control, and no port pauses another."""
+    """False if the fabric relies on congestion control, and no port pauses another."""
 
     @property
     def delivery(self) -> DeliveryModel:
-        """Return how messages travel; over days agents send a tenth of all messages, instead of two thirds."""
+        """Return the model of delivery; over days agents send a tenth of all messages, instead of two thirds."""
         return DeliveryModel(agent_rounds=30) if self.days else DeliveryModel()
 
     @property
     def description(self) -> str:
-        """Return the faults in words."""
+        """Return a description of the faults."""
         return f"{self.days:g} days at the base rate" if self.days else f"{self.each} faults of each condition"
 
     @property
     def seconds(self) -> float:
-        """Return the time within which faults begin and end."""
+        """Return the time within which faults start and end."""
         if self.days:
             return self.days * 86_400
         return max(_MIN_S, self.each / _FAULTS_PER_HOUR * 3600 * max(1.0, _REFERENCE_GPUS / self.gpus))
@@ -141,7 +141,7 @@ class Scenario:
     """One day: its faults, the number of its negative cases by name, and its messages."""
 
     within: Interval
-    """The time in which faults begin and end."""
+    """The time within which faults start and end."""
     whole: Interval
     topology: Topology
     faults: list[InjectedFault]
@@ -222,7 +222,7 @@ def _inject_from_own_streams(spec: ScenarioSpec, placer: FaultPlacer, within: In
 
 
 def _inject_restarts(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:
-    """Restart leaves over days: each is a device/down, and whatever else it shows is no fault of its own."""
+    """Restart leaves over days: each restart is a device/down; its other symptoms are no faults of their own."""
     shared, placer.rng = placer.rng, np.random.default_rng([spec.seed, _RESTARTS])
     for _ in range(int(placer.rng.poisson(spec.days * placer.tiers.count("T0") * _RESTARTS_PER_LEAF_DAY))):
         yield restart(placer, within, "T0")
@@ -238,7 +238,7 @@ def _inject_negative_cases(
     effects: list[Effect] = []
     for case in NEGATIVE_CASES:
         for _ in range(int(placer.rng.poisson(case.per_hour * hours * scale))):
-            with suppress(NoRoom):  # as many as fit beside the faults; the count is printed
+            with suppress(NoRoom):  # as many as fit beside the faults; their number is printed
                 effects += case.inject(placer, within)
                 injected[case.name] += 1
     return injected, effects

@@ -1,6 +1,6 @@
 """Turns a world into the messages of its collectors: samples, events, facts and status, by the clocks of the devices.
 
-How messages travel from there is delivery_model.py's.
+delivery_model.py models their delivery.
 """
 
 from collections import Counter, defaultdict
@@ -46,9 +46,9 @@ from streams.wire.models import (
 
 _S = 10**9
 STATUS_INTERVAL_NS = 60 * _S
-"""Interval in which a collector reports the status of a target that it polls."""
+"""The interval at which a collector reports the status of a polled target."""
 COLLECTORS = 4
-"""Collectors that share the switches; a host has its own."""
+"""The number of collectors that share the switches; each host has its own."""
 
 
 def collector_of(switch: int) -> str:
@@ -90,14 +90,14 @@ class Telemetry:
         self._sort_effects(effects)
         self.counts: Counter[str] = Counter()
         self.report_delays_ns: dict[tuple[tuple[str, str], int], int] = {}
-        """By (lower end of the link, time of its signal loss), the delay until the first of its ends reports it."""
+        """By (lower end of the link, time of its signal loss), the delay until the first end reports the loss."""
         self._events: list[tuple[int, Message]] = []
         for loss in world.signal_losses:
             self._add_link_events(loss)
         self._events += [(e.interval.start_ns, e.message) for e in effects if isinstance(e, EmitEvent)]
 
     def _sort_effects(self, effects: Sequence[Effect]) -> None:
-        """Index the effects on the reading of devices by what they affect."""
+        """Index the effects on the readings of devices by the affected device or link."""
         for effect in effects:
             if isinstance(effect, NotPolled):
                 self._not_polled[effect.device].append(effect)
@@ -114,7 +114,7 @@ class Telemetry:
         return (skew_s * _S).astype(np.int64)
 
     def _skew_at(self, device: int, at_ns: int) -> int:
-        """Return by how much the clock of a device is ahead at a time."""
+        """Return the time by which the clock of a device is ahead."""
         shifts = self._clock_shifts.get(device, ())
         return int(self._skew_ns[device]) + sum(
             round(shift.offset_s * _S) for shift in shifts if shift.interval.contains(at_ns)
@@ -142,7 +142,7 @@ class Telemetry:
             done = until
 
     def _probe(self, begin_ns: int, end_ns: int) -> Iterator[tuple[int, Message]]:
-        """Return the reports of the probers on the windows that end within an interval."""
+        """Yield the probers' reports of the windows that end within an interval."""
         return (
             iter(())
             if self._probes is None
@@ -150,17 +150,17 @@ class Telemetry:
         )
 
     def _is_host_silent(self, device: int, at_ns: int) -> bool:
-        """Return whether a host sends no report: it restarts, or nothing of it is read."""
+        """Return True if a host sends no report, because it restarts or is not read."""
         is_rebooting = _any_contains(self._world.reboots.get(device, ()), at_ns)
         return is_rebooting or any(effect.interval.contains(at_ns) for effect in self._not_polled.get(device, ()))
 
     def _is_fresh(self, message: Message, arrival_ns: int) -> bool:
-        """Return whether a message cannot be late: a collector that restarts has no backlog before or after."""
+        """Return True if a message cannot be late: a restarting collector has no backlog before or after."""
         restarts = self._restarts.get(message.collector, ()) if isinstance(message, Samples) else ()
         return any(interval.widened(2 * self._switch_ns).contains(arrival_ns) for interval in restarts)
 
     def _poll(self, at_ns: int) -> Iterator[tuple[int, Message]]:
-        """Poll the devices that are due before the next step; the others count on until they are due."""
+        """Poll the devices that are due before the next step; other devices continue to count until they are due."""
         ahead_ns = (self._phase_ns - at_ns) % self._cadence_ns
         due = np.flatnonzero(ahead_ns < self._step_ns)
         jitter = self._rng.uniform(0, self._model.jitter_s, len(due))
@@ -191,7 +191,7 @@ class Telemetry:
             yield self._status(device, self._source(device), at_ns, self._last_ns[device], "no answer")
 
     def _is_agent_due(self, device: int, at_ns: int) -> bool:
-        """Return whether a host's agent polls in this round; the hosts take turns."""
+        """Return True if a host's agent polls in this round; the hosts take turns."""
         steps = max(1, self._switch_ns // self._step_ns) * self._model.agent_rounds
         return ((at_ns - int(self._phase_ns[device])) // self._step_ns + device) % steps == 0
 
@@ -241,7 +241,7 @@ class Telemetry:
         )  # fmt: skip
 
     def _add_link_events(self, loss: SignalLoss) -> None:
-        """Add the events of both ends of a link, and record when the first of them reports the loss."""
+        """Add the events of both ends of a link, and record the time at which the first end reports the loss."""
         reported_ns = []
         for port in self._fabric.links[loss.link].tolist():
             device, name = self._fabric.device_of(port), self._fabric.port(port).port
@@ -256,7 +256,7 @@ class Telemetry:
         self.report_delays_ns[lower, loss.interval.start_ns] = min(reported_ns) - loss.interval.start_ns
 
     def _next_poll_ns(self, device: int, at_ns: int) -> int:
-        """Return when a device is polled next, without jitter."""
+        """Return the time of a device's next poll, without jitter."""
         phase_ns = int(self._phase_ns[device])
         return at_ns + (phase_ns - at_ns) % int(self._cadence_ns[device])
 

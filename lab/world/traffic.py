@@ -1,4 +1,4 @@
-"""Simulates the traffic of jobs: they start, stop, pause for checkpoints and slow down as a whole; some hosts idle."""
+"""Simulates the traffic of jobs, which start, stop, pause for checkpoints and slow down; some hosts are idle."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -15,7 +15,7 @@ from streams.fabric.inventory import Job
 
 _S = 10**9
 _LOAD = (0.3, 0.6)
-"""Mean share of its line rate that a rail of a training job carries."""
+"""The mean share of its line rate that a rail of a training job carries."""
 _IDLE_LOAD = 2e-4
 _RUN_S = (2400.0, 14_400.0)
 _GAP_S = (120.0, 900.0)
@@ -23,13 +23,13 @@ _CHECKPOINT_INTERVAL_S = (900.0, 1800.0)
 _CHECKPOINT_S = (20.0, 60.0)
 _CHECKPOINT_LOAD = 0.08
 _SLOWDOWN_INTERVAL_S = 5400.0
-"""Mean time between slowdowns of a whole job (by its storage, or its slowest rank)."""
+"""The mean time between slowdowns of a whole job (by its storage, or its slowest rank)."""
 _EMPTY_RATIO = 0.15
-"""Hosts without a job: between jobs a tenth to a fifth of a cluster waits."""
+"""The share of hosts without a job: between jobs a tenth to a fifth of a cluster waits."""
 
 
 class Busyness(Protocol):
-    """Gives a FaultPlacer the times at which hosts carry a job's traffic."""
+    """Returns to a FaultPlacer the times at which hosts carry a job's traffic."""
 
     def is_busy(self, host: int, interval: Interval) -> bool: ...
 
@@ -42,7 +42,7 @@ class SteadyTraffic:
     """Traffic that never stops, for worlds without jobs that start and end."""
 
     def is_busy(self, host: int, interval: Interval) -> bool:
-        """Return True."""
+        """Return True: the traffic never stops."""
         return True
 
     def neighbors(self, host: int) -> Sequence[int]:
@@ -68,7 +68,7 @@ class Traffic:
         self, hosts: int, hosts_per_job: int, interval: Interval, rng: np.random.Generator,
         order: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
-        """Divide the hosts, in an `order`, into groups of `hosts_per_job`, of which some stay without jobs."""
+        """Divide the hosts, in an `order`, into groups of `hosts_per_job`; some groups have no jobs."""
         self.hosts = hosts
         self._runs: dict[Sequence[int], list[JobRun]] = {}
         ordered = range(hosts) if order is None else tuple(order)
@@ -98,7 +98,7 @@ class Traffic:
         return np.clip(loads * self._host_factor, 1e-5, 0.95)
 
     def is_busy(self, host: int, interval: Interval) -> bool:
-        """Return whether one job runs on the host for the whole interval."""
+        """Return True if one job runs on the host for the whole interval."""
         return any(
             run.interval.start_ns <= interval.start_ns and interval.end_ns <= run.interval.end_ns
             for group, runs in self._runs.items()
@@ -107,11 +107,11 @@ class Traffic:
         )
 
     def neighbors(self, host: int) -> Sequence[int]:
-        """Return the hosts that run the same jobs as a host, itself included; none where no job runs."""
+        """Return the hosts that run the same jobs as a host, including itself; none without a job."""
         return next((group for group in self._runs if host in group), ())
 
     def jobs(self, names: list[str]) -> tuple[Job, ...]:
-        """Return the rows of the inventory; `names` are those of the hosts."""
+        """Return the rows of the inventory; `names` has the names of the hosts."""
         return tuple(
             Job(run.job, names[host], _time(run.interval.start_ns), _time(run.interval.end_ns))
             for runs in self._runs.values()
@@ -121,9 +121,9 @@ class Traffic:
 
 
 def over_two_pods(pods: Sequence[str], hosts_per_job: int) -> tuple[int, ...]:
-    """Return the order of hosts in which a job has half of its hosts in each of two pods; `pods` are those of hosts.
+    """Return an order of hosts in which a job has half of its hosts in each of two pods; `pods` has each host's pod.
 
-    In a fabric of one pod it is the order of the hosts.
+    A fabric of one pod has the order of the hosts.
     """
     half = max(1, hosts_per_job // 2)
     pod_number = {pod: number for number, pod in enumerate(dict.fromkeys(pods))}

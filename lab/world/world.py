@@ -1,6 +1,6 @@
-"""Simulates what all ports of a fabric count and read, poll after poll, with random noise.
+"""Simulates the counters and gauges of all ports of a fabric, poll after poll, with random noise.
 
-Both ends of a link follow one traffic and one signal. Everything about healthy ports is array arithmetic; effects are
+Both ends of a link follow one traffic and one signal. Healthy ports are computed by array arithmetic; effects are
 applied one by one. telemetry.py turns the readings into messages. For a world that can be read at any moment in any
 order, see demo_world.py.
 """
@@ -44,14 +44,14 @@ _S = 10**9
 Times = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _RX_BITS_PER_S = 4.25e11
-"""Bits that a 400G port receives each second, with or without traffic."""
+"""The bits that a 400G port receives per second, with or without traffic."""
 _MAX_FCS_ERRORS = 4
-"""Frames with a bad checksum before a signal is lost, at most."""
+"""The maximum number of frames with a bad checksum before a loss of signal."""
 _DARK_DBM = -35.0
 _SPREAD = 0.015
-"""Between the rails of a host, and the uplinks of a switch: a healthy fabric stays within 3 % (DETECTION 3)."""
+"""The spread of a host's rails, and of a switch's uplinks: a healthy fabric stays within 3 % (DETECTION 3)."""
 _UPLINK_SHARE = 0.6
-"""Share of its hosts' traffic that a leaf sends upwards; the rest stays under the leaf."""
+"""The share of its hosts' traffic that a leaf sends upwards; the rest stays under the leaf."""
 _RX_BYTES, _TX_BYTES = COUNTER_INDEX[Metric.RX_BYTES, NO_INDEX], COUNTER_INDEX[Metric.TX_BYTES, NO_INDEX]
 _RX_BITS, _CORRECTED = COUNTER_INDEX[Metric.RX_BITS, NO_INDEX], COUNTER_INDEX[Metric.FEC_CORRECTED_BITS, NO_INDEX]
 _OPER_UP, _PRE_FEC_BER = GAUGE_INDEX[Metric.OPER_UP], GAUGE_INDEX[Metric.PRE_FEC_BER]
@@ -113,7 +113,7 @@ class World:
         return level
 
     def _init_counters(self) -> None:
-        """Set what was counted before the start; some short counters are stuck, 32-bit ones are about to wrap."""
+        """Set the counts from before the start; some short counters are stuck, 32-bit ones are about to wrap."""
         rng, counters, ports = self._rng, self.counters, self.counters.shape[1]
         for metric in (Metric.RX_BYTES, Metric.TX_BYTES, Metric.RX_BITS):
             counters[COUNTER_INDEX[metric, NO_INDEX]] = rng.integers(1 << 44, 1 << 50, ports)
@@ -125,7 +125,7 @@ class World:
         counters[COUNTER_INDEX[Metric.PAUSE_RX_FRAMES, NO_INDEX]] = (1 << 32) - rng.integers(1, 5000, ports)
 
     def _all_signal_losses(self, effects: Sequence[Effect]) -> list[SignalLoss]:
-        """Return those of links and those of rebooting devices, whose links train after the boot."""
+        """Return the signal losses of links, and of the links of rebooting devices, which train after the boot."""
         losses = [effect for effect in effects if isinstance(effect, SignalLoss)]
         for effect in effects:
             if isinstance(effect, Rebooting):
@@ -137,7 +137,7 @@ class World:
         return losses
 
     def advance(self, at_ns: Times) -> None:
-        """Let every port count until its device is polled at `at_ns` (by device)."""
+        """Advance the counters of every port to the time at which its device is polled, `at_ns` (by device)."""
         now_ns = np.repeat(at_ns, self.fabric.port_counts)
         latest_ns, earliest_ns = int(at_ns.max()), int(self.at_ns.min())
         while self._pending and self._pending[-1].interval.start_ns <= latest_ns:
@@ -191,7 +191,7 @@ class World:
         return growth
 
     def _read_gauges(self, at_ns: int) -> None:
-        """Read all gauges without effects: temperature and light follow the time of day a little, with noise."""
+        """Read all gauges without effects: temperature and light vary slightly with the time of day, with noise."""
         warm = np.sin(at_ns / 1e9 / 86_400 * 2 * np.pi)
         gauges, rng, ports = self.gauges, self._rng, self.counters.shape[1]
         gauges[:] = self._level
@@ -206,7 +206,7 @@ class World:
             growth[COUNTER_INDEX[metric, NO_INDEX], self._rng.integers(growth.shape[1])] += 1
 
     def _reduce(self, effect: TrafficReduction, growth: Floats, now_ns: Times) -> None:
-        """Reduce what one end sends and the other receives."""
+        """Reduce the traffic that one end sends and the other receives."""
         ends = self.fabric.links[effect.link].tolist()
         for port, far in zip(ends, reversed(ends), strict=True):
             factor = 1 - (1 - effect.share) * self._part(effect.interval, port, int(now_ns[port]))
@@ -278,7 +278,7 @@ class World:
             self.gauges[_PRE_FEC_BER, effect.port] += effect.ber * self._rng.uniform(0.9, 1.1)
 
     def _reset(self, effect: Rebooting | CounterReset, now_ns: Times) -> None:
-        """Set the counters to zero from the beginning of the interval on; a reboot ends with a new boot id."""
+        """Set the counters to zero from the start of the interval on; a reboot ends with a new boot id."""
         first, count = int(self.fabric.first_port[effect.device]), int(self.fabric.port_counts[effect.device])
         since, now, (start_ns, end_ns) = int(self.at_ns[first]), int(now_ns[first]), effect.interval
         if since < start_ns <= now or start_ns <= now < end_ns:

@@ -1,7 +1,7 @@
-"""The fabrics of the benchmark: which sources read them, how often, and which faults those can show.
+"""Defines the fabrics of the benchmark: their sources, the cadences, and the faults that these sources can show.
 
-Each is the simulated day of a seed, read in another way. A fault that its sources cannot show for certain counts
-neither as found nor as missed; the reason is printed.
+Each is the simulated day of a seed, read in a different way. A fault that its sources cannot certainly show counts
+neither as found nor as missed; the report has the reason.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +31,7 @@ SNMP_CADENCE_S, SLOW_CADENCE_S = 30.0, 60.0
 
 Filter = Callable[[Message], Message | None]
 Reason = Callable[[Truth, str, Topology], str]
-"""Of a fault, the kind that was drawn and the topology: why no source shows it; empty if one does."""
+"""Returns the reason why no source shows a fault, from its truth, its kind and the topology; empty if one does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Fabric:
     has_pause: bool = True
     cadence: Cadence = field(default_factory=Cadence)
     receive: Filter = lambda message: message
-    """Returns a message as this fabric's sources send it; None for one that they do not send."""
+    """Returns a message as this fabric's sources send it; None if they do not send it."""
     hidden: Reason = lambda *_: ""
     shut_hidden: Mapping[str, str] = field(default_factory=dict)
-    """By the kind of the devices that no source reads: why a port that is shut there looks like a link that failed."""
+    """For the kinds of devices that no source reads: why a port that is shut there looks like a failed link."""
     promises_delays: bool = False
-    """The delays of docs/detection.md are promised with all sources at their default cadences."""
+    """True if docs/detection.md promises delays for it: all sources at their default cadences."""
 
 
 def _by_snmp(message: Message) -> Message | None:
@@ -75,15 +75,15 @@ def _by_nic(message: Message) -> Message | None:
 
 
 _HIDDEN = {detector.condition: detector.hidden_in for detector in DETECTORS}
-"""By condition and fabric, why its sources never show the fault; rules for some of its faults are below."""
+"""By condition and fabric, the reason why its sources never show the fault; rules for single faults are below."""
 
 _CONGESTION = (Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE, Condition.CONGESTION_INCAST)
 
 
 def _too_short(truth: Truth, cadence_s: float) -> str:
-    """Return why polls do not show a fault for certain because it ends before the next ones.
+    """Return why polls do not certainly show a fault because it ends before the next polls.
 
-    A state that lasts for two polls is seen over a whole interval, a shorter one over parts of two. A silence looks
+    A state that lasts for two polls is observed over a whole interval, a shorter one over parts of two. A silence looks
     like late polls until three are missing, the default of `[detect.stale]`.
     """
     lasts_s = (truth.end_ns - truth.start_ns) / 1e9

@@ -1,12 +1,11 @@
-"""Takes the faults that a fabric's sources cannot show out of a score: they are neither found nor missed.
+"""Removes the faults that a fabric's sources cannot show from a score: they are neither found nor missed.
 
-A finding of one is no false one, because the fault is there: a reading may show it, or its effect shows and its cause
-does not. A NIC whose PCIe link is not read is a slow rail, for instance, and a storm that no poll shows pauses other
-ports.
+A finding at such a fault is not counted as false, because the fault exists: a reading may show it, or its effect is
+visible and its cause is not. For example, a NIC whose PCIe link is not read is a slow rail, and a storm that no poll
+shows pauses other ports.
 
-Nor is a link/down of a link of which a port was shut at the end that no source reads: the link is down, and the end
-that is read receives no light, as of a link that failed. The finding has the confidence of one end, and calibration
-counts it as not true.
+The same applies to a link/down if a port was shut at the end that no source reads. The link is down, and the other end
+receives no light, as after a failure. The finding has the confidence of one end, and calibration counts it as false.
 """
 
 from collections import Counter
@@ -30,7 +29,7 @@ class HiddenFault(NamedTuple):
     affected: frozenset[tuple[str, str]]
 
     def is_at(self, ends: Iterable[Port], start_ns: int) -> bool:
-        """Return whether a finding at these ends that starts then is at its port, or device, or at affected ports."""
+        """Return True if a finding with these ends and this start is at the fault's port, device, or affected ports."""
         truth = self.truth
         at = any(
             (end.device == truth.device and (not truth.port or not end.port or end.port == truth.port))
@@ -41,10 +40,10 @@ class HiddenFault(NamedTuple):
 
 
 class ShownScore(NamedTuple):
-    """The score of the faults that the sources can show; the others, and their number by condition and reason.
+    """The score of the faults that the sources can show, and the hidden faults with counts by condition and reason.
 
-    `effects` has by condition the findings that would be false without the hidden faults and shut ports beside them.
-    `shut` are links that are down because a port was shut, where no source reports that; `counts` has them as well.
+    `effects` counts by condition the findings that would be false without nearby hidden faults and shut ports. `shut`
+    has the links that are down because a port was shut and no source reports it; `counts` includes them.
     """
 
     score: Score
@@ -61,7 +60,7 @@ def without_hidden(
     topology: Topology,
     shut_ports: Iterable[ground_truth.Truth] = (),
 ) -> ShownScore:
-    """Return the score without the hidden faults; `truths` are all that were scored, with their faults."""
+    """Return the score without the hidden faults; `truths` has all scored truths with their faults."""
     counts: Counter[tuple[Condition, str]] = Counter()
     hidden: list[HiddenFault] = []
     for injection, truth in truths:
@@ -84,13 +83,13 @@ def without_hidden(
 
 
 def _is_effect(finding: ScoredFinding, hidden: Iterable[HiddenFault], shut: Iterable[HiddenFault]) -> bool:
-    """Return whether a finding is at a hidden fault, or is the link/down of a shut port."""
+    """Return True if a finding is at a hidden fault, or is the link/down of a shut port."""
     places = (*hidden, *shut) if finding.condition is Condition.LINK_DOWN else hidden
     return any(one.is_at(finding.endpoints, finding.start_ns) for one in places)
 
 
 def _shut_hidden(port: ground_truth.Truth, fabric: Fabric, topology: Topology) -> str:
-    """Return why a shut port looks like a failure: the far end alone is read; empty if its own end or none is."""
+    """Return why a shut port looks like a failure (only the far end is read); empty if its own end or none is read."""
     link = topology.link_at(Port(port.device, port.port))
     kinds = (
         {end.device: topology.devices[end.device].kind for end in (link.lower, link.upper)} if link is not None else {}
@@ -101,7 +100,7 @@ def _shut_hidden(port: ground_truth.Truth, fabric: Fabric, topology: Topology) -
 
 
 def _is_one_of(scored: Truth, faults: Iterable[HiddenFault]) -> bool:
-    """Return whether a scored truth begins with one of these: the score merges consecutive ones of one place."""
+    """Return True if a scored truth starts with one of these: the score merges consecutive truths of one place."""
     return any(_place(one.truth) == _place(scored) and one.truth.start_ns == scored.start_ns for one in faults)
 
 

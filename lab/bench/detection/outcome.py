@@ -23,12 +23,12 @@ class TrialSpec(ScenarioSpec):
     """A simulated day as the stages receive it."""
 
     fabric: str = "all"
-    """One of FABRICS: which sources read it, and how often."""
+    """One of FABRICS, which defines the sources and their cadences."""
     without: str = ""
-    """One of SOURCES: no messages of it arrive after the warm-up."""
+    """One of SOURCES, whose messages stop after the warm-up."""
 
     def with_tolerances(self, fault: InjectedFault) -> InjectedFault:
-        """Return a fault with tolerances as for the declared cadences, longer by as much as devices are read later."""
+        """Return a fault whose tolerances are extended by the delay of slower readings than the declared cadences."""
         return replace(fault, ground_truths=tuple(map(self._tolerant, fault.ground_truths)))
 
     def _tolerant(self, known: GroundTruth) -> GroundTruth:
@@ -40,7 +40,7 @@ class TrialSpec(ScenarioSpec):
 
     @property
     def slice_s(self) -> float:
-        """Return the time processed at once: over days a page's hold time, otherwise a tenth of a cadence."""
+        """Return the time processed in one step: over days a page's hold time, otherwise a tenth of a cadence."""
         return _DAYS_SLICE_S if self.days else max(1.0, self.cadence.switch_s / 10)
 
 
@@ -49,7 +49,7 @@ _NAMES = re.compile(r"[^\s,:;]+")
 
 
 class NamedSenders(NamedTuple):
-    """The number of senders in other pods, of those that the findings name, and of other hosts that they name."""
+    """The number of senders in other pods, of those named by findings, and of other hosts named by findings."""
 
     caused: int = 0
     named: int = 0
@@ -57,7 +57,7 @@ class NamedSenders(NamedTuple):
 
 
 def named_senders(faults: Iterable[InjectedFault], findings: Iterable[Finding], hosts: Collection[str]) -> NamedSenders:
-    """Return the senders of all incasts; those of an incast that was not found are not named."""
+    """Return the senders of all incasts; the senders of a missed incast count as not named."""
     incasts = [one for one in findings if _is_incast(one)]
     caused = named = others = 0
     for fault in faults:
@@ -83,7 +83,7 @@ def _is_of(finding: Finding, truth: ground_truth.Truth) -> bool:
 
 
 def _named_by(finding: Finding, hosts: Collection[str]) -> Iterator[str]:
-    """Yield the hosts that the evidence for senders names; it is for people, and names them in a sentence."""
+    """Yield the hosts that the senders' evidence names; the evidence is a sentence for display."""
     for evidence in finding.evidence:
         if evidence.metric == _METRIC:
             names = _NAMES.findall(evidence.statement)
@@ -96,37 +96,37 @@ def _receiver(finding: Finding) -> str:
 
 @dataclass(slots=True)
 class Outcome:
-    """The findings of one trial and their score. `pages` are finding ids with the time of their page."""
+    """The findings of one trial and their score. `pages` has finding ids with the time of their page."""
 
     spec: TrialSpec
     injections: list[InjectedFault]
     score: Score
     findings: dict[str, Finding]
     first_published_ns: dict[str, int]
-    """By finding id, when its first revision was published, by the arrival clock."""
+    """The time of each finding's first revision, by id and by the arrival clock."""
     pages: dict[str, int]
     report_delays_ns: dict[tuple[tuple[str, str], int], int]
-    """By (lower end of the link, time of its signal loss), the delay until the first of its ends reports it."""
+    """By (lower end of the link, time of its signal loss), the delay until the first end reports the loss."""
     counts: Counter[str]
     hours: float
     negative_cases: Counter[str] = field(default_factory=Counter)
     hidden: Counter[tuple[Condition, str]] = field(default_factory=Counter)
-    """By condition and reason, the faults that no source can show."""
+    """The number of faults that no source can show, by condition and reason."""
     hidden_faults: Sequence[HiddenFault] = ()
     shut_ports: Sequence[HiddenFault] = ()
-    """Links that are down because a port was shut, which no source reports."""
+    """Links that are down because a port was shut and no source reports it."""
     effects: Counter[Condition] = field(default_factory=Counter)
-    """Findings beside hidden faults and shut ports, which are not counted as false."""
+    """Findings near hidden faults and shut ports, which are not counted as false."""
     senders: NamedSenders = field(default_factory=NamedSenders)
-    """Of incasts, those in other pods."""
+    """The senders in other pods, for incasts."""
 
     def detectable_from_ns(self, truth: Truth) -> int:
-        """Return from when on a fault could be detected."""
+        """Return the earliest time at which a fault could be detected."""
         known = next(k for i in self.injections for k in i.ground_truths if _is_same(k.truth, truth))
         return known.detectable_from_ns + (self.report_delays_ns.get(known.reported_by, 0) if known.reported_by else 0)
 
     def delays_s(self, condition: Condition) -> list[float]:
-        """Return the times to detect, by the findings' own times, from when the fault could be detected."""
+        """Return the times to detect, by the findings' own times, from the earliest possible detection."""
         return [
             (match.finding.detected_ns - self.detectable_from_ns(match.truth)) / 1e9
             for match in self.score.found
@@ -134,7 +134,7 @@ class Outcome:
         ]
 
     def publication_delays_s(self, condition: Condition) -> list[float]:
-        """Return the times until the finding was published, by the arrival clock, from when it could be detected."""
+        """Return the times to publication, by the arrival clock, from the earliest possible detection."""
         return [
             (at_ns - self.detectable_from_ns(match.truth)) / 1e9
             for match in self.score.found
@@ -167,7 +167,7 @@ class Outcome:
         return [finding.id for finding in pages if self._is_shut(finding) and not self._has_fault(finding)]
 
     def is_effect_of_hidden(self, finding: Finding) -> bool:
-        """Return whether a finding is at a fault that no source can show, or at a port that it affects."""
+        """Return True if a finding is at a fault that no source can show, or at a port that the fault affects."""
         return any(one.is_at(_ends(finding), finding.started_at_ns) for one in self.hidden_faults)
 
     def _is_shut(self, finding: Finding) -> bool:
@@ -181,7 +181,7 @@ class Outcome:
         start_ns = finding.started_at_ns
         if self.is_effect_of_hidden(finding):
             return True
-        # A source that is read seldom sent its last sample long before the fault that silenced it.
+        # A source with a long cadence sent its last sample long before the fault that silenced it.
         is_silence = finding.condition is Condition.TELEMETRY_STALE
         until_ns = (is_silence and finding.detected_at_ns) or start_ns
         return any(
@@ -198,6 +198,6 @@ def _ends(finding: Finding) -> list[Port]:
 
 
 def _is_same(truth: ground_truth.Truth, scored: Truth) -> bool:
-    """Return whether a scored truth is this one, or begins with it: the score merges consecutive ones of one place."""
+    """Return True if a scored truth is this one or starts with it: the score merges consecutive truths of one place."""
     key = scored.condition, scored.device, scored.port, scored.start_ns
     return key == (truth.condition, truth.device, truth.port, truth.start_ns)

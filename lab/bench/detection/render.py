@@ -1,4 +1,4 @@
-"""Renders the outcome of a trial as JSON and as text, and decides whether it meets what is promised."""
+"""Renders the outcome of a trial as JSON and as text, and checks it against the promises."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from streams.replay.score import as_dict as score_as_dict
 from streams.wire.models import Condition
 
 MIN_RATIO = 0.98
-"""Recall and precision of each condition, at least."""
+"""The minimum recall and precision of each condition."""
 MAX_FALSE_PAGES_IN_30_DAYS = 1
 
 
@@ -48,7 +48,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
 
 
 def is_passed(outcome: Outcome) -> bool:
-    """Return whether recall, precision and delays of each condition suffice; over days, whether pages are true."""
+    """Return True if recall, precision and delays meet their goals; over days, if all pages are true."""
     if outcome.spec.days:
         allowed = max(MAX_FALSE_PAGES_IN_30_DAYS, MAX_FALSE_PAGES_IN_30_DAYS * outcome.spec.days / 30)
         return len(outcome.false_pages) <= allowed
@@ -56,7 +56,7 @@ def is_passed(outcome: Outcome) -> bool:
 
 
 def _short_of_goals(outcome: Outcome) -> list[str]:
-    """Return the conditions that do not meet their goals; delays are promised of some fabrics."""
+    """Return the conditions that miss their goals; delays are promised for some fabrics only."""
     with_delays = FABRICS[outcome.spec.fabric].promises_delays
     rows = {condition.slug: _row(outcome, condition) for condition in outcome.score.conditions()}
     short = [slug for slug, row in rows.items() if not _meets_goals(row, with_delays=with_delays)]

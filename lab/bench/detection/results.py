@@ -1,4 +1,4 @@
-"""Sums results of `railsight bench detection --json`: faults by fabric, and confidence against truth."""
+"""Aggregates results of `railsight bench detection --json`: faults by fabric, and confidence against truth."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ Result = Mapping[str, Any]
 
 
 def read_results(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """Return the results of these files; raise Misconfigured with the name of one that has none."""
+    """Return the results in these files; raise Misconfigured with the name of a file without one."""
     results = []
     for path in paths:
         try:
@@ -33,9 +33,9 @@ def read_results(paths: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def found_table(results: Sequence[Result]) -> Iterator[str]:
-    """Yield a Markdown table: by condition and fabric the faults found of those injected, and false findings.
+    """Yield a Markdown table of found and injected faults, and of false findings, by condition and fabric.
 
-    In parentheses are the faults and shut ports that the sources of the fabric cannot show.
+    The faults and shut ports that the sources of the fabric cannot show are in parentheses.
     """
     names = [name for name in FABRICS if any(result["fabric"] == name for result in results)]
     by_fabric = {name: [result for result in results if result["fabric"] == name] for name in names}
@@ -49,9 +49,9 @@ def found_table(results: Sequence[Result]) -> Iterator[str]:
 
 
 def effects_line(results: Sequence[Result]) -> str:
-    """Return how many findings beside hidden faults and shut ports were not counted as false, by fabric and condition.
+    """Return the numbers of findings near hidden faults and shut ports that were not counted as false.
 
-    A result from before they were counted is left out.
+    Results without this number, from earlier versions, are left out.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for result in results:
@@ -62,7 +62,7 @@ def effects_line(results: Sequence[Result]) -> str:
 
 
 def reasons_table(results: Sequence[Result]) -> Iterator[str]:
-    """Yield a Markdown table: by fabric and condition why its sources cannot show a fault, and how many there were."""
+    """Yield a Markdown table of the reasons why a fabric's sources cannot show a fault, with counts, by condition."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for result in results:
         for slug, reason, count in result["hidden"]:
@@ -93,7 +93,7 @@ _SIZE, _EDGE = 420, 50
 
 
 class Share(NamedTuple):
-    """Findings of one condition and confidence, and how many of them are true."""
+    """The number of findings of one condition and confidence, and of the true ones among them."""
 
     slug: str
     confidence: float
@@ -104,8 +104,8 @@ class Share(NamedTuple):
 def shares_of(outcome: Outcome) -> list[Share]:
     """Return the last revisions of a trial by condition and confidence.
 
-    Left out are children, whose parent is the finding, and what was retracted or is shadowed; and the visible effects
-    of faults that the sources cannot show.
+    Left out are children (their parent is the finding), retracted and shadowed findings, and the visible effects of
+    faults that the sources cannot show.
     """
     counts: dict[tuple[str, float], list[int]] = defaultdict(lambda: [0, 0])
     for finding in outcome.findings.values():
@@ -166,7 +166,7 @@ def table(shares: Sequence[Share]) -> Iterator[str]:
 
 
 def plot(shares: Sequence[Share]) -> str:
-    """Return an SVG: confidence against the share of true findings; the area of a point follows their number."""
+    """Return an SVG that plots confidence against the share of true findings; a point's area shows their number."""
     scale = _SIZE - 2 * _EDGE
 
     def at(x: float, y: float) -> tuple[float, float]:

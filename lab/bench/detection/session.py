@@ -1,7 +1,7 @@
-"""Runs the detection benchmark: a simulated day of a seed through all stages in order of arrival, and its score.
+"""Runs the detection benchmark: plays a seed's simulated day through all stages in order of arrival, and scores it.
 
-The day is drawn from the seed alone, so that a trial can be repeated; nothing here depends on a detector. A source can
-be left out, to compare both days.
+The day depends only on the seed, so that a trial can be repeated; nothing here depends on a detector. A source can be
+left out, to compare both days.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ SOURCES: dict[str, Callable[[Message], bool]] = {
     "probe": lambda message: isinstance(message, ProbeReport),
     "kernel": lambda message: isinstance(message, Event) and message.source is Source.SOURCE_HOST,
 }
-"""The messages of each source: `kernel` are the events of a host's kernel log, `host` are all of its agent."""
+"""Selects the messages of each source: `kernel` are the events of a host's kernel log, `host` are all of its agent."""
 
 
 def _source(message: Message) -> Source | None:
@@ -42,7 +42,7 @@ def _source(message: Message) -> Source | None:
 def without_source(
     batches: Iterable[tuple[int, list[Message]]], name: str, from_ns: int
 ) -> Iterator[tuple[int, list[Message]]]:
-    """Yield the batches without one source after an arrival time; if `name` is empty, all of them."""
+    """Yield the batches without one source after an arrival time; an empty `name` leaves nothing out."""
     is_removed = SOURCES.get(name)
     for at_ns, batch in batches:
         if is_removed is None or at_ns <= from_ns:
@@ -55,7 +55,7 @@ __all__ = ["Outcome", "TrialSpec", "run"]
 
 _S = 10**9
 _NOTIFY_INTERVAL_NS = 5 * _S
-"""Interval in which the notifier decides about pages."""
+"""The interval at which the notifier decides about pages."""
 
 
 def run(spec: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
@@ -123,11 +123,11 @@ class _Observer:
 
 
 DAYS_CADENCE_S = 60.0
-"""Over days cadences are longer than those of the collectors, because each day would take hours."""
+"""The cadence of runs over days: longer than the collectors' cadences, because each day would take hours."""
 
 
 class DetectionOptions(NamedTuple):
-    """Options of the benchmark; a cadence of None is the default."""
+    """The options of the benchmark; a cadence of None is the default."""
 
     gpus: int
     seed: int

@@ -1,4 +1,4 @@
-"""Compares a simulated day with the same day without one of its sources: which new findings are false.
+"""Compares a simulated day with the same day without one of its sources, and lists new false findings.
 
 New findings of telemetry/stale are expected. Faults that no other source reports may be missed.
 """
@@ -21,7 +21,7 @@ class SourceAblation:
 
     @property
     def new_false_findings(self) -> list[ScoredFinding]:
-        """Return what the day without the source invents and the complete day does not then, or what falsely pages."""
+        """Return the false findings or false pages of the day without the source that the complete day lacks."""
         paged = {self.without.findings[finding_id].subject.id for finding_id in self.without.false_pages}
         return [
             scored
@@ -39,7 +39,7 @@ class SourceAblation:
 
     @property
     def found_by_condition(self) -> dict[str, tuple[int, int]]:
-        """Return by condition how many faults were found with all sources, and without the one."""
+        """Return the number of found faults with all sources and without the one, by condition."""
         complete, without = self.complete.score, self.without.score
         return {
             condition.slug: (
@@ -79,7 +79,7 @@ def _stale_subjects(outcome: Outcome) -> set[str]:
 
 
 def _is_same(one: ScoredFinding, other: ScoredFinding) -> bool:
-    """Return whether both are of one condition and subject and overlap in time."""
+    """Return True if both findings have the same condition and subject and overlap in time."""
     same = (one.condition, one.subject_id) == (other.condition, other.subject_id)
     begun = other.end_ns is None or one.start_ns <= other.end_ns
     return same and begun and (one.end_ns is None or one.end_ns >= other.start_ns)

@@ -1,1 +1,1 @@
-"""Measures pages, memory and ids of a noisy day, while `decide` is killed."""
+"""Measures pages, memory and ids over a noisy day during which `decide` is killed."""

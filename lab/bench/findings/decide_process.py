@@ -1,7 +1,7 @@
 """Runs `decide` as its runner does, over topics in memory, and kills it.
 
-The runner's own PartitionProcessor and Merge decide what the stage receives and what a successor repeats. A kill loses
-the state since the last snapshot, and the end of what was being sent: a part of the records of each topic.
+The runner's own PartitionProcessor and Merge select the stage's inputs and the outputs that a successor repeats. A kill
+loses the state since the last snapshot, and the last records of each topic that were being sent.
 """
 
 import random
@@ -45,7 +45,7 @@ class StoredRecord:
 
 @dataclass(slots=True)
 class TopicLog:
-    """One partition, from the oldest record that is retained."""
+    """One partition, starting at the oldest retained record."""
 
     first: int = 0
     records: list[StoredRecord] = field(default_factory=list)
@@ -67,7 +67,7 @@ class TopicLog:
 
 
 class TopicLogs:
-    """The logs of these topics by name; `follow` receives each record of any topic as it is appended, with its time."""
+    """The logs of these topics by name; `follow` receives each appended record of any topic, with its time."""
 
     def __init__(self, stored: Iterable[Topic], follow: Callable[[Record, int], None]) -> None:
         self._logs = {topic.name: TopicLog() for topic in stored}
@@ -84,7 +84,7 @@ class TopicLogs:
         self._follow(record, at_ns)
 
     def append_partly(self, records: Sequence[Record], at_ns: int, chance: random.Random) -> None:
-        """Append what a killed process had sent: the first records of each topic."""
+        """Append only the records that a killed process had sent: the first ones of each topic."""
         ordered = sorted(records, key=lambda record: record.topic.name)
         for _, of_topic in groupby(ordered, key=lambda record: record.topic.name):
             sent = list(of_topic)
@@ -92,7 +92,7 @@ class TopicLogs:
                 self.append(record, at_ns)
 
     def chunk(self, topic: str, position: int) -> Chunk | None:
-        """Return all that a topic holds from a position on; None if there is nothing."""
+        """Return all records of a topic from a position on; None if there are none."""
         log = self.log(topic)
         if position >= log.end:
             return None
@@ -100,7 +100,7 @@ class TopicLogs:
 
 
 class DecideProcess:
-    """One process after another; `snapshots_bytes` are the sizes of what they wrote."""
+    """Runs `decide` in consecutive processes; `snapshots_bytes` has the sizes of their snapshots."""
 
     def __init__(
         self, make_stage: Callable[[], Decide], versions: Versions, logs: TopicLogs, clock: SimulatedClock, seed: int
@@ -112,12 +112,12 @@ class DecideProcess:
         self._epoch = 0
         self.kills = 0
         self.repeated = 0
-        """Records of inputs that successors read again."""
+        """The number of input records that successors read again."""
         self.snapshot_bytes = 0
 
     @property
     def is_running(self) -> bool:
-        """Return whether it runs."""
+        """Return True if it is running."""
         return self._processor is not None
 
     def start(self) -> None:
@@ -145,12 +145,12 @@ class DecideProcess:
             self._publish(processor.on_chunk(chunk))
 
     def read(self) -> None:
-        """Process what its inputs hold, until nothing is left."""
+        """Process all waiting inputs."""
         while self._processor is not None and (chunk := self._next_chunk(self._processor)) is not None:
             self._publish(self._processor.on_chunk(chunk))
 
     def read_and_die(self) -> None:
-        """Process the next chunks of input, and be killed while the outputs of one of them are sent."""
+        """Process the next chunks of input, and end like a killed process while one chunk's outputs are being sent."""
         processor = self._processor
         assert processor is not None
         left = self._chance.randint(1, 4)
@@ -165,7 +165,7 @@ class DecideProcess:
         self.kills += 1
 
     def write_snapshot(self) -> Snapshot:
-        """Write a snapshot; delete the records of the inputs that it covers, which no successor reads."""
+        """Write a snapshot, and delete the input records that it covers, because no successor reads them."""
         processor = self._processor
         assert processor is not None
         snapshot = self._snapshot = processor.snapshot()

@@ -1,6 +1,6 @@
-"""Counts what consumers of the topics see: pages, decisions that differ, findings without a decision.
+"""Counts events that consumers of the topics observe: pages, conflicting decisions, findings without a decision.
 
-An automation, and people who repair, are simulated: they accept what is approved, once each, and report results.
+An automation and repairing technicians are simulated: they accept each approved remediation once and report results.
 """
 
 import heapq
@@ -16,8 +16,8 @@ from streams.wire.models import Action, Finding, Outcome, Remediation, Remediati
 from streams.wire.models import RemediationState as State
 
 _DECISION_NS = 120 * 10**9
-"""A finding that is open and has no parent for so long after it is due must have a decision. Longer than a kill,
-its restart, and the settling time."""
+"""A finding that is open and has no parent this long after its deadline must have a decision. Longer than a kill, its
+restart, and the settling time."""
 
 _ORDERS = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
 _OF_ORDERS = {
@@ -38,7 +38,7 @@ class _Known:
 
 @dataclass(slots=True)
 class RemediationLedger:
-    """Follows all remediations; `differing` are those that were decided twice differently."""
+    """Tracks all remediations; `differing` has those that were decided twice with different results."""
 
     known: dict[str, _Known] = field(default_factory=dict)
     differing: list[str] = field(default_factory=list)
@@ -46,10 +46,10 @@ class RemediationLedger:
     """Findings with a remediation."""
     revisions: int = 0
     repeated: int = 0
-    """Revisions that a successor published again."""
+    """The number of revisions that a successor published again."""
 
     def observe(self, record: Remediation) -> None:
-        """Follow one revision, in the order of the topic."""
+        """Record one revision, in the order of the topic."""
         self.revisions += 1
         self.covered.update(record.finding_ids)
         known = self.known.get(record.id)
@@ -86,19 +86,19 @@ class RemediationLedger:
 
 @dataclass(slots=True)
 class FindingLedger:
-    """Follows all findings; `due` are those that must have a decision."""
+    """Tracks all findings; `due` has the findings that must have a decision."""
 
     settle_ns: int
     ids: set[str] = field(default_factory=set)
     due: set[str] = field(default_factory=set)
     revisions: int = 0
     _first_ns: list[int] = field(default_factory=list)
-    """The times at which findings were first published, ascending."""
+    """The first publication times of findings, ascending."""
     _since_ns: dict[str, int] = field(default_factory=dict)
-    """Open findings that the policy decides, with the time from which on they are due."""
+    """Open findings that the policy decides, with the time from which a decision is due."""
 
     def observe(self, finding: Finding, at_ns: int) -> None:
-        """Follow one revision."""
+        """Record one revision."""
         self.revisions += 1
         if finding.id not in self.ids:
             self.ids.add(finding.id)
@@ -111,7 +111,7 @@ class FindingLedger:
             self._end(finding.id, at_ns)
 
     def count_since(self, after_ns: int) -> int:
-        """Return how many findings were first published after a time."""
+        """Return the number of findings that were first published after a time."""
         return len(self._first_ns) - bisect_right(self._first_ns, after_ns)
 
     def end(self, at_ns: int) -> None:
@@ -127,7 +127,7 @@ class FindingLedger:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page, with its time, and the finding or the remediation that it is of."""
+    """One page: its time, and its finding or remediation."""
 
     at_ns: int
     name: str
@@ -144,11 +144,11 @@ class Pager:
     pages: list[Page] = field(default_factory=list)
     posts: int = 0
     _active: dict[Identity, int] = field(default_factory=dict)
-    """Pages that are firing, with the end of each."""
+    """Firing pages, with the end of each."""
     _next_ns: int = 0
 
     def advance(self, now_ns: int) -> None:
-        """Post what is due; an alert that begins to fire is a page."""
+        """Post due alerts; an alert that starts to fire is a page."""
         if now_ns < self._next_ns:
             return
         self._next_ns = now_ns + self.interval_ns
@@ -170,13 +170,13 @@ class Pager:
 ACTOR = "bench"
 _S = 10**9
 _FAILS = 0.05
-"""Share of the actions that fail (choice)."""
+"""The share of the actions that fail (choice)."""
 _ACCEPT_S, _ACT_S, _REPAIR_S = (0.5, 3.0), (2.0, 30.0), (600.0, 3600.0)
 
 
 @dataclass(slots=True)
 class SimulatedAutomation:
-    """Answers remediations as the reference automation does: by id, never twice."""
+    """Answers remediations as the reference automation does: once per id."""
 
     seed: int
     acted: int = 0
@@ -189,7 +189,7 @@ class SimulatedAutomation:
         self._chance = random.Random(self.seed)  # noqa: S311 — no secret
 
     def observe(self, remediation: Remediation, now_ns: int) -> None:
-        """Follow one revision of a remediation."""
+        """Record one revision of a remediation."""
         identity, state = remediation.id, remediation.state
         if remediation.action is Action.OBSERVE:
             return
@@ -204,7 +204,7 @@ class SimulatedAutomation:
             self._answer(identity, outcome, now_ns, _REPAIR_S if is_repair else _ACT_S)
 
     def due(self, now_ns: int) -> Iterator[RemediationResult]:
-        """Yield the answers up to a time."""
+        """Yield the answers that are due by a time."""
         while self._answers and self._answers[0][0] <= now_ns:
             yield heapq.heappop(self._answers)[2]
 

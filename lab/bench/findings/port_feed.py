@@ -1,4 +1,4 @@
-"""Publishes what `measure` would of the ports of a fabric: their states, heartbeats, and readings of drained links."""
+"""Publishes what `measure` would publish about a fabric's ports: states, heartbeats, and readings of drained links."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ HEARTBEAT_NS, READINGS_NS = 10 * 10**9, 60 * 10**9
 _SHARD = 0
 _BER, _BER_LIMIT = 1e-9, 5e-6
 _SPEED_BPS = 10**11
-"""Of a link without a speed in the inventory."""
+"""The speed of a link without a speed in the inventory."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class PortFeed:
         return (self._states(device, self._start_ns) for device in self._devices)
 
     def advance(self, now_ns: int) -> Iterator[ReadingsHeartbeat | PortQuality]:
-        """Yield the heartbeat and the readings that are due."""
+        """Yield the due heartbeat and readings."""
         if now_ns >= self._next_heartbeat_ns:
             self._next_heartbeat_ns = now_ns + HEARTBEAT_NS
             yield ReadingsHeartbeat(_SHARD, now_ns)
@@ -63,7 +63,7 @@ class PortFeed:
             yield from self._readings(begin_ns, begin_ns + READINGS_NS)
 
     def change(self, fault: Fault, at_ns: int, *, is_over: bool) -> Iterator[PortStates]:
-        """Yield the states of both ends of a link whose fault begins or ends."""
+        """Yield the states of both ends of a link whose fault starts or ends."""
         link = self._topology.links.get(fault.subject.id)
         if link is None or fault.condition not in (Condition.LINK_DOWN, Condition.LINK_FLAP):
             return
@@ -86,7 +86,7 @@ class PortFeed:
         )  # fmt: skip
 
     def _readings(self, begin_ns: int, end_ns: int) -> Iterator[PortQuality]:
-        """Yield sound readings of all watched links; one that is down has none."""
+        """Yield error-free readings of all watched links; a link that is down has none."""
         by_device: defaultdict[str, list[tuple[str, TopologyLink]]] = defaultdict(list)
         for identity in sorted(self.watched):
             link = self._topology.links[identity]

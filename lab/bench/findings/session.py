@@ -1,7 +1,7 @@
-"""Runs a noisy day through `attribute`, `decide` and the page logic of `notify`, and kills `decide` meanwhile.
+"""Plays a noisy day through `attribute`, `decide` and the page logic of `notify`, and kills `decide` repeatedly.
 
-All of it is in memory and by a simulated clock, so that a run can be repeated; what `decide` reads and writes passes
-through the codec and its runner's own code (decide_process.py).
+Everything runs in memory and by a simulated clock, so that a run can be repeated. The inputs and outputs of `decide`
+pass through the codec and its runner's own code (decide_process.py).
 """
 
 import random
@@ -46,19 +46,19 @@ from streams.wire.topics import (
 _S = 10**9
 _START_NS = 1_800_000_000 * _S
 STEP_NS = 2 * _S
-"""Event time advances by this; live it does ten times a second. A page waits for 15 s, a decision for 10 s."""
+"""The step of event time; live it is a tenth of a second. A page waits for 15 s, a decision for 10 s."""
 PAGE_INTERVAL_NS = 5 * _S
 _SNAPSHOTS_NS = 600 * _S
-"""Between the snapshots that no kill follows. Live one is written each second; only the last one before a kill is
-read, so that the others are left out, and those before a kill are written one or two steps before it."""
+"""The interval of snapshots that no kill follows. Live it is one second. Only the last snapshot before a kill is read,
+so the others are left out, and those before a kill are written one or two steps before it."""
 _DAY_NS = 86_400 * _S
 _DOWN_S = (1.0, 30.0)
-"""For so long a killed `decide` is away (choice)."""
+"""The time for which a killed `decide` is down (choice)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The size of the fabric and of the noise, and the kills."""
+    """The size of the fabric, the rate of the noise, and the kills."""
 
     findings: int = 100_000
     hours: float = 24
@@ -66,24 +66,24 @@ class Options:
     planes: int = 2
     radix: int = 128
     times: float = 10
-    """Events a node, as a multiple of the noisiest published rate."""
+    """The events per node, as a multiple of the noisiest published rate."""
     kills: int = 50
     seed: int = 1
 
     def per_day(self, count: int) -> int:
-        """Return how many of so many a day are in the period, at least one."""
+        """Return the number in the period of a daily count, at least one."""
         return max(1, round(count * self.hours / 24))
 
     @property
     def events(self) -> int:
-        """Return the health events of the period."""
+        """Return the number of health events in the period."""
         nodes = self.gpus / 8
         return round(self.times * NOISIEST_EVENTS / NOISIEST_NODES * nodes * self.hours / 24)
 
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """The size of the state of `decide`, and the findings of the last 24 h, for which it retains what it decided."""
+    """The size of the state of `decide`, and the number of findings of the last 24 h, whose decisions it retains."""
 
     size: int
     findings: int
@@ -91,7 +91,7 @@ class StateSize:
 
 @dataclass(slots=True)
 class FindingsOutcome:
-    """The figures of one run."""
+    """The results of one run."""
 
     options: Options
     events: int = 0
@@ -112,16 +112,16 @@ class FindingsOutcome:
     repeated_inputs: int = 0
     repeated_outputs: int = 0
     states_of_decide: list[StateSize] = field(default_factory=list)
-    """Every ten minutes."""
+    """A size every ten minutes."""
 
     @property
     def pages_per_hour(self) -> float:
-        """Return the pages an hour."""
+        """Return the pages per hour."""
         return len(self.pages) / self.options.hours
 
 
 class FindingsRun:
-    """The parts of one run, connected to each other."""
+    """Connects the parts of one run."""
 
     def __init__(self, options: Options, settings: Settings) -> None:
         self._options, self._settings = options, settings
@@ -192,7 +192,7 @@ class FindingsRun:
         return self._finish(end_ns)
 
     def _kill_times(self, end_ns: int) -> list[int]:
-        """Return the times of the kills, the first one last."""
+        """Return the times of the kills in descending order."""
         times = sorted(
             self._chance.randrange(_START_NS + 60 * _S, end_ns - 120 * _S) for _ in range(self._options.kills)
         )
@@ -221,7 +221,7 @@ class FindingsRun:
             self._restart_ns = at_ns + round(self._chance.uniform(*_DOWN_S) * _S)
         else:
             self._decide.read()
-            # The last snapshot before a kill is up to two steps old, as a snapshot each second is.
+            # The last snapshot before a kill is up to two steps old, like a snapshot each second.
             if kills_ns and kills_ns[-1] - at_ns < self._chance.choice((1, 2)) * STEP_NS:
                 self._decide.write_snapshot()
 
@@ -242,7 +242,7 @@ class FindingsRun:
             self._send(topic, message)
 
     def _follow(self, record: Record, at_ns: int) -> None:
-        """Follow what consumers of the remediations see."""
+        """Record what consumers of the remediations observe."""
         if record.topic is not REMEDIATIONS:
             return
         remediation = decode(REMEDIATIONS, record.value, record.headers)
@@ -275,7 +275,7 @@ class FindingsRun:
         return outcome
 
     def _has_paged(self, name: str, begin_ns: int, end_ns: int) -> bool:
-        """Return whether a page of the outage's device was sent while it lasted."""
+        """Return True if a page of the outage's device was sent during the outage."""
         device = name.split(maxsplit=1)[0].removeprefix("port:").split("/")[0]
         return any(begin_ns <= page.at_ns <= end_ns and device in page.subject_id for page in self._pager.pages)
 
@@ -289,12 +289,12 @@ def measure(
 
 MOST_PAGES_PER_HOUR = 1.0
 STATE_BYTES, BYTES_PER_FINDING = 2_000_000, 300
-"""The state of `decide` is below the first, for all ports and what is open, and the second for each finding
-of the last day."""
+"""The limits of the state of `decide`: a constant for all ports and open findings, and a size for each finding of the
+last day."""
 
 
 def problems(outcome: FindingsOutcome) -> list[str]:
-    """Return what does not hold."""
+    """Return the broken promises."""
     checks = (
         (outcome.pages_per_hour < MOST_PAGES_PER_HOUR, f"pages below {MOST_PAGES_PER_HOUR:g} an hour"),
         (not outcome.unpaged, "every injected outage pages"),
@@ -310,7 +310,7 @@ def problems(outcome: FindingsOutcome) -> list[str]:
 
 
 def as_dict(outcome: FindingsOutcome) -> dict[str, Any]:
-    """Return all figures for JSON."""
+    """Return all results for JSON."""
     return asdict(replace(outcome, states=Counter())) | {
         "states": dict(outcome.states),  # asdict counts the pairs of a Counter
         "pages_per_hour": outcome.pages_per_hour,

@@ -1,1 +1,1 @@
-"""The load generator of `railsight bench pipeline`: every device of a fabric, read on time, with faults and truth."""
+"""Generates the load of `railsight bench pipeline`: reads every device of a fabric on time, with faults and truth."""

@@ -1,4 +1,4 @@
-"""The load generator's process: `python -m lab.bench.load SPEC`, until SIGTERM."""
+"""Runs the load generator's process: `python -m lab.bench.load SPEC`, until SIGTERM."""
 
 import asyncio
 import gc

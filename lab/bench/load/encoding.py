@@ -1,7 +1,7 @@
-"""Encodes messages that differ only in times, numbers and values, from a template cut once from an encoded message.
+"""Encodes messages that differ only in times, numbers and values, from a template of one encoded message.
 
-The codec's bytes for one message of a device are cut at the fields that change; a message is then the pieces joined
-with the new fields: 2 µs instead of the codec's 40 for eight ports. A test compares the result with the codec's bytes.
+The codec's bytes for one message of a device are cut at the fields that change; later messages join the pieces with new
+fields: 2 µs instead of the codec's 40 for eight ports. A test compares the result with the codec's bytes.
 """
 
 import struct
@@ -14,7 +14,7 @@ from streams.wire.codec import to_bytes
 from streams.wire.models import CollectorStatus, Samples, Table
 
 FIRST_SEQUENCE = 1 << 14
-"""From here to 2,097,151 a varint has three bytes, so that all messages of a device have one length."""
+"""From this number to 2,097,151 a varint has three bytes, so that all messages of a device have one length."""
 
 _STAMP = struct.Struct("<BQBBBBBqBqBQ")
 # Tags of collector_run, sequence, sampled_at_ns, received_at_ns and boot_id, as telemetry.proto numbers them.
@@ -25,7 +25,7 @@ _OTHER_MARK_NS = 0x4BB4_D22D_1EE1_7887
 
 
 def stamp(run: int, sequence: int, sampled_at_ns: int, received_at_ns: int, boot_id: int) -> bytes:
-    """Return the part of Samples that identifies the reading."""
+    """Return the encoded fields of Samples that identify the reading."""
     return _STAMP.pack(
         _RUN, run, _SEQUENCE, sequence & 0x7F | 0x80, sequence >> 7 & 0x7F | 0x80, sequence >> 14,
         _SAMPLED, sampled_at_ns, _RECEIVED, received_at_ns, _BOOT, boot_id,
@@ -90,7 +90,7 @@ class StatusPieces:
     tail: bytes
 
     def message(self, at_ns: int, last_sample_at_ns: int) -> bytes:
-        """Return the message of one moment."""
+        """Return the message for these times."""
         return b"".join((self.head, _TIME.pack(at_ns), self.middle, _TIME.pack(last_sample_at_ns), self.tail))
 
 
@@ -101,7 +101,7 @@ def status_pieces(status: CollectorStatus) -> StatusPieces:
 
 
 def _cut(whole: bytes, marks: tuple[bytes, ...]) -> list[bytes]:
-    """Return the pieces between the marks, each of which occurs once and in this order."""
+    """Return the pieces between the marks; each mark occurs once, in this order."""
     pieces, rest = [], whole
     for mark in marks:
         if rest.count(mark) != 1:

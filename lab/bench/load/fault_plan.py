@@ -1,6 +1,6 @@
-"""Plans the faults of the load: what goes wrong, where and when, drawn by a seed, no two at one place.
+"""Plans the faults of the load (kind, place and time), drawn by a seed, with no two at one place.
 
-Flap bursts (three downs within seconds), links that stay down, reboots and unreachable hosts have a truth; single downs
+Flap bursts (three downs within seconds), links that stay down, reboots and unreachable hosts have a truth. Single downs
 at the base rate have none, because one down is no finding. Times are seconds from the start of the window.
 """
 
@@ -18,9 +18,9 @@ from lab.world.faults.links import LinkDown, LinkFlap
 from lab.world.ground_truth import PlacedFault
 
 SINGLE_PER_LINK_S = 1 / (2000 * 3600.0)
-"""One down of a link in 2,000 hours, the order of magnitude that published fleets report."""
+"""One down per link in 2,000 hours, the order of magnitude of published fleets."""
 BURST_DOWNS = 3
-"""The preset `burst` of link/flap needs three."""
+"""The number of downs that the preset `burst` of link/flap needs."""
 _LAST_START = 0.95
 _DOWN_S = (34.0, 42.0)
 """link/down opens after 30 s."""
@@ -41,7 +41,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: `place` is the number of a link or a device; `changes` are the times at which it begins and ends."""
+    """One fault: `place` is the number of a link or a device; `changes` has the times at which it starts and ends."""
 
     kind: Kind
     place: int
@@ -49,11 +49,11 @@ class Fault:
 
     @property
     def at_device(self) -> bool:
-        """Return whether a device becomes unreachable, and not a link."""
+        """Return True if a device becomes unreachable; False for a fault of a link."""
         return self.kind in (Kind.REBOOT, Kind.GONE)
 
     def placed(self, fabric: FabricArrays) -> PlacedFault:
-        """Return it as a fault of the simulation, in ns since the start of the window."""
+        """Return the fault as a fault of the simulation, in ns since the start of the window."""
         edges_ns = [round(change * 1e9) for change in self.changes]
         intervals = tuple(map(Interval, edges_ns[::2], edges_ns[1::2]))
         if self.at_device:
@@ -80,7 +80,7 @@ def plan(fabric: FabricArrays, seconds: float, cadence_s: float, rng: np.random.
 
 
 def _places(fabric: FabricArrays, kinds: list[Kind], rng: np.random.Generator) -> Iterator[int]:
-    """Yield devices for the first kinds, then links that do not end at them; each once."""
+    """Yield devices for the first kinds, then links that do not end at these devices; each place once."""
     owner = np.repeat(np.arange(len(fabric.devices)), [len(ports) for ports in fabric.ports])
     ends = owner[fabric.links]
     taken = np.zeros(len(fabric.devices), bool)
@@ -90,7 +90,7 @@ def _places(fabric: FabricArrays, kinds: list[Kind], rng: np.random.Generator) -
     order = iter(rng.permutation(len(fabric.links)))
     for kind in kinds:
         if kind in (Kind.REBOOT, Kind.GONE):
-            # An unreachable host takes 8 links with it, a switch up to 128: a switch only reboots.
+            # An unreachable host affects 8 links, a switch up to 128: a switch only reboots.
             place = next(int(d) for d in devices if not taken[d] and (hosts[d] or kind is Kind.REBOOT))
             touching = (ends == place).any(axis=1)
             neighbors = np.unique(ends[touching])

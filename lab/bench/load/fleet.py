@@ -1,6 +1,6 @@
-"""Plays every device of a fabric: who is read when, what faults change, and what collectors report.
+"""Plays every device of a fabric: the times of its readings, the changes by faults, and the collectors' reports.
 
-Devices of one source and one number of ports form a group (group.py). Sending is player.py's.
+Devices of one source and one number of ports form a group (group.py). player.py sends the messages.
 """
 
 from bisect import bisect_right
@@ -22,14 +22,14 @@ from streams.wire.codec import to_bytes
 from streams.wire.models import Event, EventKind, Facts, ProbeReport, Source
 
 STATUS_INTERVAL_S = 60.0
-"""Interval in which a collector reports the status of a target; a test compares it with the collectors' own."""
+"""The interval at which a collector reports the status of a target; a test compares it with the collectors' own."""
 _PROBES_SEED = 1
 COLLECTORS = {Source.SOURCE_NIC: "nic", Source.SOURCE_GNMI: "gnmi"}
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """One encoded message, its device, and how many ports it reads."""
+    """One encoded message, its device, and the number of ports that it reads."""
 
     device: int
     key: bytes
@@ -39,14 +39,14 @@ class Encoded:
 
 @dataclass(slots=True)
 class _GroupState:
-    """One group: its devices, when they are read, and what was reported of each."""
+    """One group: its devices, the times of their readings, and the last reports about each."""
 
     group: Group
     devices: list[int]
     phases_s: list[float]
     keys: list[bytes]
     status_phases_s: list[float]
-    """Times at which the status of each device is reported even without a change."""
+    """The times at which each device's status is reported even without a change."""
     status_keys: list[bytes]
     sequence: list[int]
     last_ns: list[int]
@@ -58,14 +58,14 @@ class _GroupState:
 
 @dataclass(slots=True)
 class PlayedFault:
-    """One fault as it was played: the times of its changes, as sent."""
+    """One fault as it was played, with the times of its changes as sent."""
 
     fault: Fault
     at_ns: list[int] = field(default_factory=list)
 
 
 class Fleet:
-    """Every device of a fabric. Times are seconds since the start of the load."""
+    """Plays every device of a fabric. Times are seconds since the start of the load."""
 
     def __init__(
         self, fabric: FabricArrays, cadence_s: float, rng: np.random.Generator, runs: dict[Source, int]
@@ -76,9 +76,9 @@ class Fleet:
         self._runs = runs
         self._events = [0] * len(fabric.devices)
         self._unreachable: dict[int, bool] = {}
-        """By device that does not answer, whether its collector reports that."""
+        """Unreachable devices, with True if the collector reports that."""
         self._clock_ahead_ns: dict[int, int] = {}
-        """By device whose clock is wrong."""
+        """The error of each wrong device clock."""
         self._position: dict[int, tuple[_GroupState, int]] = {}
         self._groups = self._make_groups(rng)
         self._injected: InjectedEffects | None = None
@@ -112,7 +112,7 @@ class Fleet:
         return groups
 
     def inject(self, effects: Sequence[Effect], inventory: Inventory) -> None:
-        """Play these effects as well, and probe the fabric; their times are nanoseconds since the start of the load."""
+        """Also play these effects, and probe the fabric; their times are nanoseconds since the start of the load."""
         self._injected = InjectedEffects(self._fabric, Topology(inventory), effects)
         losses = [effect for effect in effects if isinstance(effect, SignalLoss)]
         losses += [
@@ -127,7 +127,7 @@ class Fleet:
         self._timeline = sorted(edges, key=lambda edge: edge[0])
 
     def injected(self, until_s: float, now_ns: int) -> Iterator[tuple[int, Event | Facts | ProbeReport]]:
-        """Apply the injected effects that begin or end until a time; yield (device, message) to send at once."""
+        """Apply the injected effects that start or end until a time; yield (device, message) to send at once."""
         until_ns = round(until_s * 1e9)
         while self._timeline and self._timeline[0][0] <= until_ns:
             _, is_end, effect = self._timeline.pop(0)
@@ -137,7 +137,7 @@ class Fleet:
         yield from self._probe_reports(until_ns, now_ns)
 
     def _probe_reports(self, until_ns: int, now_ns: int) -> Iterator[tuple[int, ProbeReport]]:
-        """Yield (device, report) of the probers' windows that end before a time, which is `now_ns` of the clocks."""
+        """Yield (device, report) of the probers' windows that end before a time, which is `now_ns` on the clocks."""
         if self._probes is None or until_ns <= self._probed_ns:
             return
         begin_ns, self._probed_ns = self._probed_ns, until_ns
@@ -187,7 +187,7 @@ class Fleet:
                 pass
 
     def readings(self, until_s: float, now_ns: int) -> Iterator[Encoded]:
-        """Yield the samples of all devices due by `until_s` that were not read; each device once in a cadence."""
+        """Yield the samples of all devices that are due by `until_s` and not read yet; each device once per cadence."""
         for state in self._groups:
             for first, last in _due(state.phases_s, state.read, until_s, self._cadence_s):
                 state.group.grow(first, last)
@@ -217,10 +217,10 @@ class Fleet:
             yield Encoded(device, state.keys[i], value, count)
 
     def statuses(self, until_s: float, now_ns: int) -> Iterator[Encoded]:
-        """Yield the statuses that collectors report by `until_s`, as the schedule of their core has them.
+        """Yield the statuses that collectors report by `until_s`, as the schedule in collectors/core does.
 
-        At first contact, when a device becomes unreachable or answers again, at each failed reading, and otherwise
-        once in STATUS_INTERVAL_S.
+        A status is reported at first contact, when a device becomes unreachable or answers again, at each failed
+        reading, and otherwise once per STATUS_INTERVAL_S.
         """
         for state in self._groups:
             changed, state.changed = state.changed, []
@@ -250,12 +250,12 @@ class Fleet:
         return self._effects_of[fault]
 
     def change(self, fault: Fault, number: int, now_ns: int) -> Iterator[tuple[int, Event]]:
-        """Begin a fault (even numbers) or end it (odd ones); yield the events and the devices that send them."""
+        """Start a fault (even numbers) or end it (odd ones); yield the events and the devices that send them."""
         effect = self.effects_of(fault)[number // 2]
         yield from (self._end if number % 2 else self._begin)(effect, now_ns)
 
     def _reboot(self, device: int, now_ns: int, *, up: bool) -> Iterator[tuple[int, Event]]:
-        """Take a device away, or bring it back; the collector of a host goes with it."""
+        """Make a device unreachable, or reachable again; a host's collector stops and starts with it."""
         self._report_at_once(device)
         if up:
             state, i = self._position[device]
@@ -290,13 +290,13 @@ class Fleet:
             )  # fmt: skip
 
     def end_of(self, fault: Fault) -> tuple[str, str]:
-        """Return the device and the port of a fault in a truth file; the port is empty for a fault of a device."""
+        """Return the device and the port of a fault for a truth file; the port is empty for a fault of a device."""
         truth = fault.placed(self._fabric).ground_truths()[0].truth
         return truth.device, truth.port
 
 
 def _due(phases_s: list[float], done: int, until_s: float, cadence_s: float) -> list[tuple[int, int]]:
-    """Return the ranges of devices due by `until_s`, of which `done` (over all rounds) were read before."""
+    """Return the ranges of devices that are due by `until_s`; `done` readings (over all rounds) were made before."""
     if until_s < 0:
         return []
     rounds, rest_s = divmod(until_s, cadence_s)

@@ -1,9 +1,9 @@
-"""Counts the ports of devices of one kind: all values as arrays, which grow for many devices at once.
+"""Counts the ports of devices of one kind, with all values in arrays that grow for many devices at once.
 
-A group holds devices of one source and one number of ports in the order in which they are read, so that those due in
-a slot are adjacent. Traffic differs from host to host and from port to port of the first half of a switch's; the rails
-of a host and the second half, a leaf's uplinks, carry alike. Some ports are idle, FEC corrects bits at base rates and
-everything else is rare; a port that is down counts nothing.
+A group has devices of one source and one number of ports in the order of their readings, so that the devices due in a
+slot are adjacent. Traffic differs between hosts, and between ports of the first half of a switch's ports. The rails of
+a host carry equal traffic, and so do the ports of the second half, a leaf's uplinks. Some ports are idle, FEC corrects
+bits at base rates, and all other errors are rare. A port that is down counts nothing.
 """
 
 from collections.abc import Sequence
@@ -19,16 +19,16 @@ from streams.fabric.catalogue import Metric
 from streams.wire.models import NO_INDEX, CollectorStatus, RowKind, Samples, Source, Table
 
 IDLE_RATIO = 0.15
-"""Hosts and switch ports without traffic: between jobs a tenth to a fifth of a cluster waits."""
+"""The share of hosts and switch ports without traffic: between jobs a tenth to a fifth of a cluster waits."""
 _RAILS_DIFFER = 0.01
-"""Spread of the rails of a host: its collectives use all alike (within 3 % in `a100-roce-leaf`)."""
+"""The spread of the rails of a host: its collectives use all rails equally (within 3 % in `a100-roce-leaf`)."""
 RARE_PER_PORT_HOUR = 0.02
-"""Discards and errors: one in fifty ports counts one an hour."""
+"""The rate of discards and errors: one in fifty ports counts one per hour."""
 _LINE_BYTES_S = 50e9
 """400 Gbit/s."""
 _PACKET_BYTES = 4096.0
 
-# Growth of each counter for a byte of traffic, and for a second of signal; counters with (0, 0) grow only randomly.
+# Growth of each counter per byte of traffic, and per second of signal; counters with (0, 0) grow only randomly.
 _BOTH: dict[Metric, tuple[float, float]] = {
     Metric.RX_BYTES: (1.0, 0.0),
     Metric.TX_BYTES: (0.97, 0.0),
@@ -57,7 +57,7 @@ COUNTERS: dict[Source, dict[Metric, tuple[float, float]]] = {
     },
     Source.SOURCE_GNMI: _BOTH
     | {
-        # Errors that FEC did not correct: a port on which they grow loses traffic.
+        # Errors that FEC did not correct: a port on which they increase loses traffic.
         Metric.PCS_SYMBOL_ERRORS: (0.0, 0.0),
         Metric.PAUSE_RX_FRAMES: (0.0, 0.0),
         Metric.PAUSE_TX_FRAMES: (0.0, 0.0),
@@ -87,7 +87,7 @@ class Group:
     def __init__(
         self, reader: Reader, names: Sequence[str], rows: Sequence[tuple[str, ...]], rng: np.random.Generator
     ) -> None:
-        """Take names and rows in the order in which the devices are read."""
+        """Create it with names and rows in the order in which the devices are read."""
         self.reader = reader
         self.rows = rows
         self.names = names
@@ -100,7 +100,7 @@ class Group:
         self._rare = [self.metrics.index(metric) for metric in _RARE]
         self._rng = rng
         self._jobs = 1 if reader.source is Source.SOURCE_NIC else port_count
-        """Ports of a device with loads of their own: the rails of a host all carry the load of its job."""
+        """The number of a device's ports with individual loads: all rails of a host carry the load of its job."""
         self._traffic = self._shares(devices, port_count) * _LINE_BYTES_S
         self._light = rng.lognormal(0.0, 1.0, (devices, port_count)).astype(np.float32)
         self.counters = np.zeros((devices, len(factors_of), port_count), np.uint64)
@@ -119,13 +119,13 @@ class Group:
         busy = self._rng.random((devices, self._jobs), np.float32) >= IDLE_RATIO
         share = busy * self._rng.uniform(0.02, 0.9, busy.shape)
         if self.reader.source is not Source.SOURCE_NIC:
-            uplinks = share[:, port_count // 2 :]  # over which hashing spreads
+            uplinks = share[:, port_count // 2 :]  # hashing spreads traffic over these
             uplinks[:] = uplinks.mean(axis=1, keepdims=True)
         share = share * self._rng.uniform(1 - _RAILS_DIFFER, 1 + _RAILS_DIFFER, (devices, port_count))
         return share.astype(np.float32)
 
     def grow(self, first: int, last: int, times: int = 1) -> None:
-        """Let the ports of these devices count for `times` cadences."""
+        """Advance the counters of these devices' ports by `times` cadences."""
         up = self.gauges[first:last, _OPER].astype(np.float32)
         load = up * self._traffic[first:last]
         shape = last - first, self._jobs
@@ -146,7 +146,7 @@ class Group:
             self.counters[device, self._downs, row] += np.uint64(1)
 
     def reboot(self, device: int) -> None:
-        """Give a device a new boot id, counters at zero, and ports that are up."""
+        """Give a device a new boot id, set its counters to zero and its ports to up."""
         self.counters[device] = 0
         self.gauges[device, _OPER] = 1.0
         self.boot_id[device] += 1

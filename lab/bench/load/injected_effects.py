@@ -1,4 +1,4 @@
-"""Applies effects of the simulation to the readings of the load: what the affected ports count and read.
+"""Applies effects of the simulation to the readings of the load: the counters and values of the affected ports.
 
 Only devices with effects take this path: their messages are encoded from arrays with additional columns, all others
 from templates (encoding.py). Times are nanoseconds since the start of the load.
@@ -41,14 +41,14 @@ class _Device:
 
     def __init__(self, rows: int) -> None:
         self.effects: list[tuple[int, PortEffect, bool]] = []
-        """(row, effect, whether the row's port sends the traffic that the effect changes)."""
+        """(row, effect, True if the row's port sends the traffic that the effect changes)."""
         self.counters: dict[tuple[Metric, int], npt.NDArray[np.uint64]] = {}
         self.gauges: dict[Metric, npt.NDArray[np.float64]] = {}
         self.last: npt.NDArray[np.uint64] | None = None
         self._rows = rows
 
     def add(self, row: int, effect: PortEffect, columns: Sequence[Metric], *, sends: bool = True) -> None:
-        """Add an effect on a port, and the columns that the device's group does not have."""
+        """Add an effect on a port, and the columns that the device's group lacks."""
         self.effects.append((row, effect, sends))
         wanted: list[tuple[Metric, int]] = []
         match effect:
@@ -68,7 +68,7 @@ class _Device:
 
 
 class InjectedEffects:
-    """The effects on ports of a fabric, and the Facts that swapped cables and changed versions cause."""
+    """The effects on a fabric's ports, and the Facts that swapped cables and changed versions cause."""
 
     def __init__(self, fabric: FabricArrays, topology: Topology, effects: Sequence[Effect]) -> None:
         self._fabric = fabric
@@ -96,13 +96,13 @@ class InjectedEffects:
         return device in self._devices
 
     def facts_due(self, until_ns: int, now_ns: int) -> Iterator[tuple[int, Facts]]:
-        """Yield (device, facts) of the polls that are due until a time; they carry the time `now_ns`."""
+        """Yield (device, facts) of the polls that are due by a time; the facts have the time `now_ns`."""
         while self._facts_due and self._facts_due[0][0] <= until_ns:
             at_ns, device = self._facts_due.pop(0)
             yield device, replace(self._facts.facts(device, at_ns), observed_at_ns=now_ns)
 
     def samples(self, device: int, group: Group, position: int, at_ns: int, sequence: int, now_ns: int) -> Samples:
-        """Apply the effects that are active since the last reading to a device's counters, and return its message."""
+        """Apply the effects that were active since the last reading to a device's counters, and return its message."""
         own, reader = self._devices[device], group.reader
         counters, gauges = group.counters[position], group.gauges[position].copy()
         cadence_ns = round(reader.cadence_s * _S)

@@ -1,4 +1,4 @@
-"""The files between the load generator and the benchmark: specification, arrays of the fabric, report."""
+"""Reads and writes the files between the load generator and the benchmark: specification, fabric arrays, report."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,10 @@ from lab.world.fabric_arrays import FabricArrays
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One run of the load: faults begin `warm_s` after its start and fall into `seconds`."""
+    """One run of the load: faults start `warm_s` after its start and lie within `seconds`."""
 
     config: str
-    """The configuration with the login to Kafka."""
+    """The path of the configuration with the login to Kafka."""
     fabric_path: str
     report_path: str
     partitions: int
@@ -30,7 +30,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class ReportedFault:
-    """One fault as it was played: its kind and place, and when its changes were sent."""
+    """One fault as it was played: its kind and place, and the times at which its changes were sent."""
 
     kind: str
     device: str
@@ -40,15 +40,15 @@ class ReportedFault:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """Counts of acknowledged messages; `marks` are (time, messages, rows) of samples, about one per second.
+    """Counts of acknowledged messages; `marks` has (time, messages, rows) of samples, about one per second.
 
-    `bytes` are those of values before compression; the client gave up the `refused` messages.
+    `bytes` counts values before compression; `refused` counts messages that the client gave up.
     """
 
     done: bool
     began_ns: int
     over_ns: int
-    """End of the last fault."""
+    """The end of the last fault."""
     messages: dict[str, int]
     rows: int
     bytes: int
@@ -69,7 +69,7 @@ def read_spec(path: Path) -> Spec:
 
 
 def read_report(path: Path) -> LoadReport | None:
-    """Return the newest report, None before the first."""
+    """Return the newest report; None before the first one."""
     return _REPORT.validate_json(path.read_bytes()) if path.exists() else None
 
 

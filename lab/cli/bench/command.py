@@ -1,6 +1,6 @@
 """`railsight bench NAME`: the group of all benchmarks.
 
-Each benchmark's module declares its options and imports what it measures only when it is called.
+Each benchmark's module declares its options, and imports the measured modules only when it is called.
 """
 
 import typer

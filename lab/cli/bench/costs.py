@@ -1,4 +1,4 @@
-"""`railsight bench decide`, `findings`, `locality`, `queries`, `gnmi` and `snmp`: the cost of single parts."""
+"""`railsight bench decide`, `findings`, `locality`, `queries`, `gnmi` and `snmp` measure the cost of single parts."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`railsight bench detection`, `calibration` and `fabrics`: how well faults in a simulated fabric are detected."""
+"""`railsight bench detection`, `calibration` and `fabrics` measure the detection of faults in a simulated fabric."""
 
 from pathlib import Path
 from typing import Annotated

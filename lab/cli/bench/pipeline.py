@@ -1,4 +1,4 @@
-"""`railsight bench pipeline`, `growth`, `sizing` and `backtest`: the whole pipeline under the load of a fabric."""
+"""`railsight bench pipeline`, `growth`, `sizing` and `backtest` measure the whole pipeline under a fabric's load."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ def pipeline(
     compression: Annotated[str, typer.Option(help="Of the load in Kafka: none, lz4, zstd, snappy or gzip.")] = "snappy",
     senders: Annotated[int, typer.Option(min=1, max=256, help="Number of producers that share the devices.")] = 1,
     kill_every: Annotated[
-        # At shorter intervals the supervisor would count the kills as one crash loop and give the worker up.
+        # At shorter intervals the supervisor would treat the kills as one crash loop and stop restarting the worker.
         float | None, typer.Option(min=STEADY_S + 1, help="Kill a worker with SIGKILL at this interval, in seconds.")
     ] = None,
     secure: Annotated[
@@ -104,7 +104,7 @@ def growth(
         if report is None:
             raise typer.Exit(INTERRUPTED)
         reports.append(report)
-        # At once: a run takes minutes, and a later interrupt must not lose this line.
+        # Printed at once: a run takes minutes, and a later interrupt must not lose this line.
         typer.echo(orjson.dumps(report.as_dict()) if as_json else row(report))
     if picture is not None:
         draw(reports, picture)

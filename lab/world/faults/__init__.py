@@ -1,8 +1,8 @@
-"""The list of faults: each is a class with its effects and ground truth, and a function that places it randomly.
+"""Lists the faults: each is a class with its effects and ground truth, and a function that places it randomly.
 
-Everything that simulates a fabric injects from here: the demo, the detection benchmark, the load generator and the
-tests. A new fault is a class and its `inject` in the file of its family, with `own_stream`, and an entry at the end of
-FAULTS: so the days of all seeds that were ever published stay as they are but for the new fault.
+The demo, the detection benchmark, the load generator and the tests inject faults from here. A new fault needs a class
+and its `inject` in the file of its family, with `own_stream`, and an entry at the end of FAULTS. Then the published
+days of all seeds change only by the new fault.
 """
 
 from lab.world.fault_placement import Fault
@@ -46,7 +46,7 @@ FAULTS: tuple[Fault, ...] = (
     RAIL_UNREACHABLE,
     SLOW_HOST,
 )
-"""Faults that take a device with all its links come first, while there is room."""
+"""Faults that take down a device with all its links come first, while there is room."""
 
 FAULT_OF: dict[str, Fault] = {fault.slug: fault for fault in (*FAULTS, *reversed(FAULTS))}
-"""The faults by the slug of their detector, in the order of FAULTS: the first of those that one detector finds."""
+"""The faults by the slug of their detector, in the order of FAULTS; a detector of several faults has its first."""

@@ -1,4 +1,4 @@
-"""Congestion: pause storms, incasts, rails that collapse, and uplinks that carry unevenly."""
+"""Defines faults of congestion: pause storms, incasts, rails that collapse, and uplinks with unequal traffic."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,25 +16,25 @@ from streams.fabric.inventory import Inventory, Link
 from streams.wire.models import Condition
 
 DELAYED = "delayed"
-"""The kind of incast that no counter shows: packets that queue are neither marked nor dropped, and nothing pauses."""
+"""An incast that no counter shows: queued packets are neither marked nor dropped, and no port pauses."""
 _S = 10**9
 _STORM_FRAMES_PER_S = 12_500.0
-"""A little more than 11,921 of 65535 quanta, which pause a port of 400 Gb/s all the time (IEEE 802.1Qbb)."""
+"""Slightly more than the 11,921 frames of 65535 quanta that pause a port of 400 Gb/s all the time (IEEE 802.1Qbb)."""
 _STORM_USECONDS_PER_S = 0.99e6
 _INCAST_QUEUE_S = 0.0005
-"""A full queue: 25 MB at 400 Gb/s, or what one port may take of a shared buffer (choice)."""
+"""A full queue: 25 MB at 400 Gb/s, or the share of one port in a common buffer (choice)."""
 _COLLAPSE_QUEUE_S = 0.001
-"""The wait in the queue of a NIC that a pause of most of the time lets send little (choice)."""
+"""The wait in the queue of a NIC that is paused most of the time and sends little (choice)."""
 _FULL = 0.97
-"""Share of the line rate that a full link carries: headers and gaps take the rest."""
+"""The share of the line rate that a full link carries: headers and gaps take the rest."""
 _CNP_PER_S = 2_000, 20_000
-"""Of a slowed sender: twice `[detect.incast] cnp_per_s` to what DCQCN (SIGCOMM'15) sends one flow, one in 50 us."""
+"""CNPs at a throttled sender: twice `[detect.incast] cnp_per_s` to DCQCN's limit of one in 50 us (SIGCOMM'15)."""
 _USUAL_CNP_PER_S = 8_000
 _BY_COLLAPSE = Dated(40.0, 120)
 
 
 class Pause(NamedTuple):
-    """A port pauses the far end of its link without end."""
+    """A port permanently pauses the far end of its link."""
 
     link: Link
     port: Port
@@ -43,7 +43,7 @@ class Pause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PauseStorm:
-    """A port pauses the far end without end, which sends nothing to it; because of it the ports in `spread` do so too.
+    """A port permanently pauses the far end, which sends nothing to it; so the ports in `spread` pause theirs too.
 
     A port that `is_global` pauses all priorities (IEEE 802.3, 31B).
     """
@@ -82,8 +82,8 @@ class PauseStorm:
 class Incast:
     """More traffic arrives for a host's port than its link drains: the link is full, and packets wait in its queue.
 
-    The leaf marks or drops some, or the host pauses the leaf for a share of the time (`paused_ratio`). The hosts that
-    send them handle congestion notifications. Probes of and to the rail wait in the same queue.
+    The leaf marks or drops some packets, or the host pauses the leaf for a share of the time (`paused_ratio`). The
+    sending hosts handle congestion notifications. Probes from and to the rail wait in the same queue.
     """
 
     link: Link
@@ -137,7 +137,7 @@ class Incast:
 
 @dataclass(frozen=True, slots=True)
 class Collapse:
-    """Leaves pause hosts of a pod for a part of the time (`paused_ratio`), which send a `share` of their traffic."""
+    """Leaves pause hosts of a pod for a share of the time (`paused_ratio`); these send a `share` of their traffic."""
 
     pod: str
     links: tuple[Link, ...]
@@ -167,7 +167,7 @@ class Collapse:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """A switch, or the tier above it, spreads traffic unevenly: each link carries its own share of the line rate."""
+    """A switch, or the tier above it, spreads traffic unevenly: each link has its own share of the line rate."""
 
     device: str
     interval: Interval
@@ -187,8 +187,8 @@ class Imbalance:
 def pause_storm(inventory: Inventory, link: Link, interval: Interval, hops: int = 3) -> PauseStorm:
     """Return the storm of a host's NIC that pauses its leaf; the leaf pauses its other links, and so on for `hops`.
 
-    Pause follows the traffic to the paused port back to its senders: down from a spine only to leaves of the same rail,
-    which is the number at the end of their names.
+    Pause propagates from the paused port to the senders of its traffic: from a spine down only to leaves of the same
+    rail, which is the number at the end of their names.
     """
     ends = [(near, far, each) for each in inventory.links for near, far in ((each.a, each.z), (each.z, each.a))]
     rail = link.z_device.rpartition("-")[2]
@@ -208,7 +208,7 @@ def pause_storm(inventory: Inventory, link: Link, interval: Interval, hops: int 
 
 
 def inject_storm(placer: FaultPlacer, within: Interval) -> InjectedFault:
-    """Let one NIC pause its leaf for 40 to 300 s, and the leaf up to six other ports."""
+    """Let one NIC pause its leaf for 40 to 300 s, and the leaf pause up to six other ports."""
     rng = placer.rng
     number, interval = placer.link(placer.host_links, within, (40, 300), placer.is_busy)
     link, leaf = placer.named(number), placer.ends[number][1]
@@ -273,12 +273,12 @@ def inject_collapse(placer: FaultPlacer, within: Interval) -> InjectedFault:
 
 
 def inject_imbalance(placer: FaultPlacer, within: Interval) -> InjectedFault:
-    """Shift the traffic of one leaf, or to it, onto a quarter of its uplinks at most, for 480 to 900 s."""
+    """Shift the traffic from or to one leaf onto at most a quarter of its uplinks, for 480 to 900 s."""
     rng = placer.rng
     leaf, interval = placer.imbalanced_leaf(within, (480, 900))
     uplinks = placer.uplinks_of(leaf)
     count = int(rng.integers(1, max(2, len(uplinks) // 4 + 1)))
-    end = interval.start_ns % 2  # at random, without a number of its own: the rest of the day stays the same
+    end = interval.start_ns % 2  # at random without drawing a number, so that the rest of the day is unchanged
     full = set(rng.choice(len(uplinks), count, replace=False).tolist())
     utilization = tuple(
         (link, (link.a, link.z)[end], rng.uniform(0.6, 0.95) if number in full else rng.uniform(0.15, 0.25))

@@ -1,4 +1,4 @@
-"""Faults of whole devices: restarts, silence, clocks that are wrong, and versions that differ from the others."""
+"""Defines faults of whole devices: restarts, silence, wrong clocks, and versions that differ from the others."""
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,16 +14,16 @@ _S = 10**9
 _STALE_AFTER_NS = 30 * _S
 """Three cadences of 10 s (DESIGN 2)."""
 _SKEW_MEASURED_NS = 30 * _S
-"""The time for which samples must differ by the same offset: one alone may have been delayed."""
+"""The time for which samples must differ by the same offset: a single sample may have been delayed."""
 _LEAST_SKEW_S, _MOST_SKEW_S = 15.0, 7 * 86_400.0
-"""From what no queue delays to a clock that was never set; most are off by minutes."""
+"""From more than any queue delays to a clock that was never set; most clocks are off by minutes."""
 _POLLED_AFTER_NS, _MINUTE_NS = 20 * _S, 60 * _S
 """All changed devices are polled within one minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reboot:
-    """A device reboots and its links are down meanwhile; afterwards its counters are at zero."""
+    """A device reboots with its links down; afterwards its counters are at zero."""
 
     device: str
     interval: Interval
@@ -53,7 +53,7 @@ class SilentDevice:
 
 @dataclass(frozen=True, slots=True)
 class ClockSkew:
-    """The clock of a device is ahead by `offset_s`, negative: behind; nothing else happens."""
+    """The clock of a device is ahead by `offset_s` (negative: behind); nothing else changes."""
 
     device: str
     interval: Interval
@@ -71,7 +71,7 @@ class ClockSkew:
 class OtherVersion:
     """Switches run other software, or NICs of hosts other firmware, than the rest of the fleet.
 
-    Facts show it when they are polled after the change and after it is undone, by default at once.
+    Facts show it at the polls after the change and after its end, by default at once.
     """
 
     devices: tuple[str, ...]
@@ -127,12 +127,12 @@ def inject_clock_skew(placer: FaultPlacer, within: Interval) -> InjectedFault:
 
 
 def inject_version_drift(placer: FaultPlacer, within: Interval) -> InjectedFault:
-    """Give one to three hosts or switches another firmware for 600 to 1200 s, then the common one again."""
+    """Change the firmware of one to three hosts or switches for 600 to 1200 s."""
     rng = placer.rng
     kinds = [(NIC, NIC, SOFTWARE, OPTICS)[int(rng.integers(4))], NIC]
     for kind in kinds:
         candidates = placer.devices("host") if kind == NIC else [*placer.devices("T0"), *placer.devices("T1")]
-        with suppress(NoRoom):  # switches are few: where enough of them have drifted already, hosts drift instead
+        with suppress(NoRoom):  # there are few switches: if enough of them have drifted already, hosts drift instead
             devices, interval = placer.drifting_devices(kind, candidates, within, (600, 1200))
             break
     else:

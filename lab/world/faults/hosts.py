@@ -1,4 +1,4 @@
-"""Faults of hosts and their rails: slowness, PCIe links, heat, broken GPUs, and rails that nothing reaches."""
+"""Defines faults of hosts and their rails: slowness, PCIe links, heat, broken GPUs, and unreachable rails."""
 
 from dataclasses import dataclass
 
@@ -20,24 +20,24 @@ _BY_AGENT = Dated(60.0, 15)
 _AGENT_NS = 60 * _S
 """A host's agent reads PCIe links and temperatures within this time."""
 _WINDOWS_NS = 30 * _S
-"""Three windows of probes: a link that trains, or a route that changes, takes less."""
+"""Three windows of probes: link training or a route change takes less."""
 _LIKE_OTHERS_NS = 420 * _S
-"""The host has worked like the others before: five windows, and the window and lateness until the fifth is known."""
+"""The host was like the others before: five windows, and the window and lateness until the fifth is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlowRail:
-    """A host's link carries a share of its traffic, both ways; its NIC may show why."""
+    """A host's link carries a share of its traffic in both directions; its NIC may show the reason."""
 
     link: Link
     interval: Interval
     share: float
     stalled_per_s: float = 0.0
-    """Share of the time in which its reads of PCIe stall."""
+    """The share of the time in which its PCIe reads stall."""
     speed_bps: float = 0.0
-    """The speed to which the link trained; 0: its own."""
+    """The speed to which the link trained; 0: its usual speed."""
     retransmits_per_s: tuple[float, float] = (0.0, 0.0)
-    """Timeouts and slow restarts."""
+    """The rates of timeouts and of slow restarts."""
 
     def effects(self, fabric: FabricArrays) -> list[Effect]:
         nic, leaf, interval = fabric.port_number(self.link.a), fabric.port_number(self.link.z), self.interval
@@ -60,15 +60,15 @@ class SlowRail:
 class SlowHost:
     """All rails of a host are slow together.
 
-    The host carries a `share` of what the others of its job carry, or its job waits for it, so that all hosts carry the
-    same and only a counter of its NICs shows it.
+    The host carries a `share` of the traffic of its job's other hosts. Or its job waits for it, so that all hosts carry
+    the same and only a counter of its NICs shows it.
     """
 
     links: tuple[Link, ...]
     interval: Interval
     share: float = 1.0
     counted: tuple[Metric, float] | None = None
-    """A counter, and its growth in a second."""
+    """A counter, and its growth per second."""
 
     def effects(self, fabric: FabricArrays) -> list[Effect]:
         if self.counted is None:
@@ -83,7 +83,7 @@ class SlowHost:
 
 @dataclass(frozen=True, slots=True)
 class DegradedPcie:
-    """The PCIe link of a host's NIC trains with eight of its sixteen lanes, or at `gtps`; its port carries a share."""
+    """A NIC's PCIe link trains with eight of its sixteen lanes, or at `gtps`; its port carries a traffic share."""
 
     link: Link
     interval: Interval
@@ -128,15 +128,15 @@ class ThermalThrottle:
 
 @dataclass(frozen=True, slots=True)
 class GpuFault:
-    """The driver of a host reports an Xid of a GPU, and others that follow, by default that the GPU has recovered."""
+    """The driver of a host reports an Xid of a GPU, and following ones, by default that the GPU has recovered."""
 
     host: str
     gpu: str
-    """Its PCI address."""
+    """The GPU's PCI address."""
     interval: Interval
     code: int
     following: tuple[tuple[int, int], ...] = ()
-    """Times in ns and codes."""
+    """The times in ns and the codes of following Xids."""
 
     def effects(self, fabric: FabricArrays) -> list[Effect]:
         following = self.following or ((self.interval.end_ns, GPU_RECOVERED_XID),)
@@ -149,7 +149,7 @@ class GpuFault:
 
 @dataclass(frozen=True, slots=True)
 class UnreachableRail:
-    """Nothing reaches one rail of a host, while its link is up and its other rails answer."""
+    """No packet reaches one rail of a host, although its link is up and its other rails answer."""
 
     link: Link
     interval: Interval
@@ -185,9 +185,9 @@ def inject_slow_rail(placer: FaultPlacer, within: Interval) -> InjectedFault:
 
 
 def inject_slow_host(placer: FaultPlacer, within: Interval) -> InjectedFault:
-    """Slow down a busy host for 480 to 1500 s: its bytes, or only its stalls on PCIe or its retransmissions show it."""
+    """Slow down a busy host for 480 to 1500 s; its bytes show it, or only its PCIe stalls or its retransmissions."""
     rng = placer.rng
-    # What was before `within` may not be observed.
+    # The time before `within` may not be observed.
     within = Interval(min(within.start_ns + _LIKE_OTHERS_NS, within.end_ns), within.end_ns)
 
     def is_busy(host: int, interval: Interval) -> bool:
@@ -208,7 +208,7 @@ def inject_slow_host(placer: FaultPlacer, within: Interval) -> InjectedFault:
 
 
 def inject_pcie(placer: FaultPlacer, within: Interval) -> InjectedFault:
-    """Degrade the PCIe link of one NIC for 300 to 1500 s; its port carries less traffic meanwhile."""
+    """Degrade the PCIe link of one NIC for 300 to 1500 s; its port carries less traffic."""
     rng = placer.rng
     link, interval = placer.link(placer.host_links, within, (300, 1500), placer.is_busy)
     is_narrow = rng.random() < 0.5
@@ -218,7 +218,7 @@ def inject_pcie(placer: FaultPlacer, within: Interval) -> InjectedFault:
 
 
 def inject_heat(placer: FaultPlacer, within: Interval) -> InjectedFault:
-    """Heat the module of one NIC to 84 to 95 °C for 300 to 1500 s; its port carries less traffic meanwhile."""
+    """Heat the module of one NIC to 84 to 95 °C for 300 to 1500 s; its port carries less traffic."""
     rng = placer.rng
     link, interval = placer.link(placer.host_links, within, (300, 1500), placer.is_busy)
     heat = ThermalThrottle(placer.named(link), interval, rng.uniform(84, 95), rng.uniform(0.3, 0.8))
@@ -226,7 +226,7 @@ def inject_heat(placer: FaultPlacer, within: Interval) -> InjectedFault:
 
 
 def inject_gpu_fault(placer: FaultPlacer, within: Interval) -> InjectedFault:
-    """Break one GPU of a host without a broken GPU: the driver reports an Xid, and two that follow from it."""
+    """Break one GPU of a host without a broken GPU: the driver reports an Xid, and two Xids that follow from it."""
     rng = placer.rng
     device, interval = placer.host_for_gpu_fault(within, (300, 900))
     code, gpu = int(rng.choice(_XIDS)), gpu_address(int(rng.integers(GPUS_PER_HOST)))

@@ -1,4 +1,4 @@
-"""Faults of links: flaps, downs, shut ports, ends that receive badly, swapped cables, and packets that are dropped."""
+"""Defines faults of links: flaps, downs, shut ports, receive errors, swapped cables, and dropped packets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,25 +26,25 @@ _S = 10**9
 _HOLD_NS = 5 * _S
 """`link/down` resolves at the first recovery that lasts 5 s (DETECTION 3)."""
 _APART_NS = _S
-"""Both ends report a recovery within a second: one that lasts as long as the hold time may be either."""
+"""Both ends report a recovery within a second: a recovery as long as the hold time may count as either."""
 _AMBIGUOUS_S = (14.0, 34.0)
-"""Losses that last so long together are redrawn: a switch that is only polled dates them within ten seconds."""
+"""Losses with this total duration are redrawn: polls alone date them only within ten seconds."""
 _TRIES = 100
 _ERRORS_PER_LOST_FRAME = (
     (Metric.RX_FCS_ERRORS, 1), (Metric.RX_ERRORS, 1), (Metric.RX_SYMBOL_ERRORS, 3),
     (Metric.FEC_UNCORRECTED_CODEWORDS, 2),
 )  # fmt: skip
 _LEAST_LOSS, _MOST_LOSS = 0.01, 0.3
-"""Shares of the packets, drawn evenly over their logarithm: from what stalls a job to what breaks it."""
+"""Shares of the packets, drawn log-uniformly: from stalling a job to breaking it."""
 _EVALUATED_NS = 60 * _S
 """A minute of probes is evaluated together."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFlap:
-    """A link loses its signal several times; `dark_ports` are the ends that receive no light each time, or None.
+    """A link loses its signal several times; `dark_ports` has for each the end that receives no light, or None.
 
-    Losses of signal that last 30 s together, without a recovery of 5 s between them, are a link/down as well.
+    Losses of signal that last 30 s in total, without a recovery of 5 s between them, are also a link/down.
     """
 
     link: Link
@@ -90,7 +90,7 @@ class LinkDown:
 
 @dataclass(frozen=True, slots=True)
 class AdminDown:
-    """A port is shut by configuration and enabled later, which is no fault."""
+    """A port is shut by configuration and enabled later; this is no fault."""
 
     link: Link
     port: Port
@@ -106,10 +106,10 @@ class AdminDown:
 
 @dataclass(frozen=True, slots=True)
 class Degrading:
-    """One end of a link receives badly while it stays up: it loses frames, FEC corrects more bits, the light fades.
+    """One end of a link receives errors while it stays up: it loses frames, FEC corrects more bits, the light fades.
 
-    `port` is the end that counts it; `lost_ratio` is the share of its frames, which count so many `errors` each, `ber`
-    and `more_ber` those of its bits before FEC.
+    `port` is the end that counts them; `lost_ratio` is the share of its frames, each of which counts `errors`; `ber`
+    and `more_ber` are shares of its bits before FEC.
     """
 
     link: Link
@@ -121,7 +121,7 @@ class Degrading:
     more_ber: float = 0.0
     errors: Sequence[tuple[Metric, int]] = ((Metric.RX_FCS_ERRORS, 1),)
     fade: tuple[float, float] | None = None
-    """The change of the received power in dB, and the seconds over which it is reached."""
+    """The change of the received power in dB, and the seconds until it is reached."""
 
     def effects(self, fabric: FabricArrays) -> list[Effect]:
         port, found = fabric.port_number(self.port), list[Effect]()
@@ -144,7 +144,7 @@ class Degrading:
 
 @dataclass(frozen=True, slots=True)
 class SwappedCables:
-    """The cables of two links are swapped at their far ends; they have no signal while they are moved, if given."""
+    """The cables of two links are swapped at their far ends; the links have no signal during the move, if given."""
 
     link: Link
     other: Link
@@ -183,7 +183,7 @@ def links_of_random_role(placer: FaultPlacer) -> list[int]:
 
 
 def _dark_port(placer: FaultPlacer, link: Link) -> Port | None:
-    """Return the end that receives no light, or None in half of all cases: those in which the light does not fail."""
+    """Return the end that receives no light; None in half of all cases, in which the light does not fail."""
     return (link.a, link.z)[int(placer.rng.integers(2))] if placer.rng.random() < 0.5 else None
 
 
@@ -225,7 +225,7 @@ def _draw_downs(placer: FaultPlacer, link: Link, interval: Interval) -> list[tup
 
 
 def _lasting_ns(drawn_ns: int, step_ns: int) -> int:
-    """Return how long a loss lasts, so that the recovery after it is clearly shorter or longer than the hold time."""
+    """Return the duration of a loss, so that the recovery after it is clearly shorter or longer than the hold time."""
     if abs(step_ns - drawn_ns - _HOLD_NS) >= _APART_NS:
         return drawn_ns
     longer_ns = step_ns - _HOLD_NS - _APART_NS
@@ -233,7 +233,7 @@ def _lasting_ns(drawn_ns: int, step_ns: int) -> int:
 
 
 def _merged(downs: Sequence[Interval]) -> list[Interval]:
-    """Return the losses, merged where the recovery between two is shorter than the hold time."""
+    """Return the losses, merged if the recovery between two is shorter than the hold time."""
     merged = [downs[0]]
     for down in downs[1:]:
         if down.start_ns - merged[-1].end_ns < _HOLD_NS:
@@ -244,7 +244,7 @@ def _merged(downs: Sequence[Interval]) -> list[Interval]:
 
 
 def inject_degrading(placer: FaultPlacer, within: Interval) -> InjectedFault:
-    """Degrade one end of a busy link for 480 to 1500 s: it loses frames, is noisy, both, or its light fades."""
+    """Degrade one end of a busy link for 480 to 1500 s: it loses frames, has bit errors, both, or its light fades."""
     rng = placer.rng
     number, interval = placer.link(links_of_random_role(placer), within, (480, 1500), placer.is_busy)
     port = placer.port(placer.ports(number)[int(rng.integers(2))])
@@ -286,7 +286,7 @@ def inject_miscabled(placer: FaultPlacer, within: Interval) -> InjectedFault:
 
 
 def inject_path_loss(placer: FaultPlacer, within: Interval) -> InjectedFault:
-    """Let a link drop 1 to 30 % of the packets, or a fabric link those of one 5-tuple, for 400 to 900 s."""
+    """Let a link drop 1 to 30 % of all packets, or a fabric link those of one 5-tuple, for 400 to 900 s."""
     rng = placer.rng
     one_flow = rng.random() < 1 / 3 and bool(placer.fabric_links)
     candidates = placer.fabric_links if one_flow else links_of_random_role(placer)
