@@ -1,1 +1,1 @@
-"""Composes each room's own Params; the only reader of TOML and environment."""
+"""Composes the Params of all rooms; only this package reads TOML and the environment."""

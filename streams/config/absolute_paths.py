@@ -1,4 +1,4 @@
-"""Makes the relative paths of settings absolute, for a process in another folder than the one that they are for."""
+"""Makes the relative paths of settings absolute, for a process that runs in another folder."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -9,7 +9,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def with_absolute_paths(settings: Model, folder: Path) -> Model:
-    """Return the settings with every relative path below `folder`; those without one are the same objects."""
+    """Return the settings with every relative path below `folder`; settings without paths stay the same objects."""
     changes: dict[str, object] = {}
     for name in type(settings).model_fields:
         value = getattr(settings, name)
@@ -21,7 +21,7 @@ def with_absolute_paths(settings: Model, folder: Path) -> Model:
             changes[name] = folder / value
     if not changes:
         return settings
-    # A copy with `update` marks its fields as set, which decides whether `up` starts servers of its own.
+    # A copy with `update` marks its fields as set, and `up` starts its own servers only if they are not set.
     copy = settings.model_copy(update=changes)
     copy.__pydantic_fields_set__.intersection_update(settings.model_fields_set)
     return copy

@@ -1,4 +1,4 @@
-"""Writes settings as TOML: those that are set, or all of them with their defaults. Secrets are not written."""
+"""Writes settings as TOML, without secrets: only set ones, or all of them with their defaults."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ SECRET = "set, not shown"  # noqa: S105 — what is printed instead of a secret
 
 
 def setting_lines(settings: Settings, *, defaults: bool) -> Iterator[str]:
-    """Yield the lines of a configuration file; with `defaults`, also what has its default, with a comment."""
+    """Yield the lines of a configuration file; with `defaults`, also default values, each marked by a comment."""
     yield from _section(settings, "", defaults)
 
 

@@ -1,6 +1,6 @@
-"""Finds the files and folders that a configuration names and that cannot be read: a line for each, with the next step.
+"""Finds unreadable files and folders of a configuration, and reports each with the next step.
 
-Files that a process writes itself (spools, states, data) are not expected.
+Files that a process writes itself (spools, states, data) may be missing.
 """
 
 import os

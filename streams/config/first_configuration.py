@@ -1,7 +1,7 @@
-"""Writes the first configuration of a fabric: targets, a draft of the inventory, secrets, and the file that names them.
+"""Writes the first configuration of a fabric: targets, a draft of the inventory, secrets, and the configuration file.
 
-Every path in it is absolute, so that `railsight up --config FILE` works from any folder. Nothing is replaced without
-`force`.
+Every path in it is absolute, so that `railsight up --config FILE` works from any folder. Without `force`, no file is
+replaced.
 """
 
 import json
@@ -21,7 +21,7 @@ _CORE_WORDS = ("core", "superspine", "t2")
 
 @dataclass(frozen=True, slots=True)
 class FirstConfiguration:
-    """The parts of a fabric that are to be read; addresses by the device's name."""
+    """The parts of a fabric to collect from; mappings have addresses by the device's name."""
 
     cluster: str = "local"
     gnmi: Mapping[str, str] | None = None
@@ -31,9 +31,9 @@ class FirstConfiguration:
     snmp: Mapping[str, str] | None = None
     snmp_community: str = ""
     hosts: Mapping[str, str] | None = None
-    """The hosts of the fabric; the address of its SNMP agent, or empty for one that is not read by SNMP."""
+    """The hosts of the fabric: name -> address of the SNMP agent, empty without SNMP."""
     this_host: str = ""
-    """The name of this machine if it is one of the hosts; its own collectors then run here."""
+    """The name of this machine if it is one of the hosts; the host's collectors then run here."""
 
     @property
     def by_snmp(self) -> Mapping[str, str]:
@@ -41,7 +41,7 @@ class FirstConfiguration:
         return {**(self.snmp or {}), **{name: address for name, address in (self.hosts or {}).items() if address}}
 
     def problems(self) -> list[str]:
-        """Return what is missing, a line for each."""
+        """Return a line for each missing part."""
         found = []
         if not (self.gnmi or self.by_snmp or self.this_host):
             found.append("nothing to read: give --gnmi NAME=HOST:PORT, --snmp NAME=HOST or --this-host")
@@ -54,7 +54,7 @@ class FirstConfiguration:
 
 
 def write(folder: Path, first: FirstConfiguration, *, force: bool) -> list[Path]:
-    """Write everything into the folder, and return the files; raise Misconfigured."""
+    """Write all files into the folder and return them; raises Misconfigured."""
     if problems := first.problems():
         raise Misconfigured("\n".join(problems))
     folder = folder.absolute()
@@ -88,14 +88,14 @@ def _write_targets(folder: Path, first: FirstConfiguration) -> list[Path]:
 
 
 def _write_inventory(folder: Path, first: FirstConfiguration) -> list[Path]:
-    """Write the devices; the links are for a person, or for a copy of what the site has."""
+    """Write the devices, and an empty table of links that a person fills in or replaces by the site's own."""
     switches = {**(first.gnmi or {}), **(first.snmp or {})}
     hosts = dict.fromkeys([*(first.hosts or {}), *([first.this_host] if first.this_host else [])])
     devices = [Device(name, "switch", _tier(name), "pod1") for name in switches]
     devices += [Device(name, "host", "host", "pod1") for name in hosts]
     write_folder(Inventory(tuple(devices)), folder / "inventory", "csv")
     links = folder / "inventory" / "links.csv"
-    # The columns that a person fills in; a table without rows has only those that are required.
+    # Writes the columns that a person fills in; the inventory's writer would write only the required ones.
     links.write_text(",".join(_LINK_COLUMNS) + "\n", encoding="utf-8")
     return [folder / "inventory" / "devices.csv", links]
 

@@ -1,4 +1,4 @@
-"""The settings of Kafka: addresses, authentication, and the numbers of partitions of the topics.
+"""Defines the settings of Kafka: addresses, authentication, and the numbers of partitions of the topics.
 
 Every client uses `client_options`; streams/runtime/faust_app.py gives Faust the same in its own form.
 """
@@ -14,7 +14,7 @@ USER_PREFIX = "railsight-"
 
 
 class KafkaSettings(LoginSettings):
-    """One cluster. `cluster` names the fabric in CloudEvents and in consumer groups, not the brokers."""
+    """The settings of one Kafka cluster; `cluster` names the fabric, not the brokers."""
 
     bootstrap: str = "127.0.0.1:9092"
     """The brokers' addresses, `host:port`, comma-separated."""
@@ -27,10 +27,10 @@ class KafkaSettings(LoginSettings):
     replication: int = Field(default=1, ge=1)
     """Copies of each partition; 3 on a cluster of brokers."""
     login_folder: Path | None = None
-    """A folder with one file for each part, named like the part (`persist`), that has the password of its user
-    (`railsight-persist`): with it, the parts on one machine share a configuration and have users of their own."""
+    """A folder with a password file for each part, named like the part (`persist`), for the user `railsight-persist`.
+    With it, the parts on one machine share a configuration but have different users."""
     principals: dict[str, str] = Field(default_factory=dict)
-    """The principals of parts that are not `User:railsight-<part>`, such as `persist = "User:CN=persist"` for a
+    """Principals of parts that differ from `User:railsight-<part>`, such as `persist = "User:CN=persist"` for a
     certificate; `railsight acl` uses them."""
 
     @model_validator(mode="before")
@@ -52,7 +52,7 @@ class KafkaSettings(LoginSettings):
         return Partitions(self.telemetry_partitions, self.pod_partitions)
 
     def of_part(self, part: str) -> "KafkaSettings":
-        """Return the settings with which a part logs in: those of its user, if there is a folder of logins."""
+        """Return the settings with the login of a part: its own user if there is a folder of logins."""
         if self.login_folder is None:
             return self
         login = {"username": f"{USER_PREFIX}{part}", "password_file": self.login_folder / part}

@@ -1,8 +1,7 @@
 """Loads a configuration: one TOML file, then the environment over it, validated as a whole.
 
-Defines the spelling of settings in each source and the error lines: one line for each problem, all at once, with the
-source of the value and never a secret's value. The settings themselves are the Params of the rooms, composed in
-settings.py.
+Defines the spelling of settings in each source and the error lines: all problems at once, one line for each, with the
+source of the value but never a secret. settings.py composes the settings from the Params of the rooms.
 
 Environment: `RAILSIGHT__SECTION__KEY=value`. A secret `x` (a SecretStr) comes from the environment or from the file
 named by `x_file`; the TOML file must not contain it, because such files are committed and shared.
@@ -77,11 +76,11 @@ def read_sources(model: type[BaseModel], path: Path | None, environ: Mapping[str
 
 
 def validate(model: type[Model], raw: RawSettings) -> Model | None:
-    """Return the tree as the model; on errors None, with a line for each added to `raw.problems`."""
+    """Return the tree as the model; on errors, return None and add a line for each error to `raw.problems`."""
     try:
         return model.model_validate(raw.tree)
     except ValidationError as error:
-        # Never the input: it may be a secret, or an address that contains one.
+        # Excludes the input, because it may be a secret, or an address that contains one.
         details = error.errors(include_input=False, include_url=False)
         raw.problems += [_describe(model, raw, detail) for detail in details]
     return None
@@ -94,7 +93,7 @@ def _read_file(raw: RawSettings, path: Path) -> None:
         raw.problems.append(f"cannot read {path}: {error.strerror}")
     except UnicodeDecodeError:
         raw.problems.append(f"cannot read {path}: not UTF-8")
-    except (ValueError, RecursionError) as error:  # a number or a nesting that Python does not parse, too
+    except (ValueError, RecursionError) as error:  # also for a number or a nesting that Python does not parse
         raw.problems.append(f"cannot parse {path}: {error}")
 
 
@@ -114,7 +113,7 @@ def _read_variable(raw: RawSettings, name: str, value: str) -> None:
 
 
 def _parsed(value: str) -> Any:
-    """Parse lists and tables, which are JSON in the environment; the type of a setting parses all other values."""
+    """Parse lists and tables, which are JSON in the environment; the type of a setting parses other values."""
     if value[:1] in ("[", "{"):
         try:
             return orjson.loads(value)
@@ -209,7 +208,7 @@ def _describe(model: type[BaseModel], raw: RawSettings, detail: Mapping[str, Any
 
 
 def model_at(model: type[BaseModel], where: tuple[str, ...]) -> type[BaseModel] | None:
-    """Return the model of a section by the names that lead to it; None if there is none."""
+    """Return the model of a section by the names on its path, or None if there is no such section."""
     inner: type[BaseModel] | None = model
     for part in where:
         inner = None if inner is None else _model_of(inner, part)

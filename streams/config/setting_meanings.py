@@ -1,6 +1,6 @@
-"""The meaning of each setting: the text behind its field in the model that validates it.
+"""Reads the meaning of each setting: the docstring after its field in the model.
 
-The reference of the documentation and the help of the commands both print it.
+The documentation's reference and the help of the commands print it.
 """
 
 import ast
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 @cache
 def meanings(model: type[BaseModel]) -> dict[str, str]:
-    """Return the text behind each field of a model and its bases, or the field's description."""
+    """Return the docstring after each field of a model and its bases, or the field's description."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if base.__module__.startswith(("streams.", "collectors.", "lab.")):
@@ -42,7 +42,7 @@ def _attribute_docstrings(base: type) -> dict[str, str]:
 
 
 def section_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    """Return the model of a setting that is a section of its own, None for a plain setting."""
+    """Return the model of a setting that is a section; None for a plain setting."""
     annotation = model.model_fields[name].annotation
     parts = get_args(annotation) or (annotation,)
     return (

@@ -1,7 +1,7 @@
-"""All settings of railsight: the Params of each room under one section name.
+"""Defines all settings of railsight: the Params of each room under one section name.
 
-The command line passes the collectors, so that this room does not import them: `[collect.<name>]` is validated with the
-Params of the collector of that name. loader.py reads and validates the sources.
+The command line passes the collectors' Params, so that this room imports no collector: they validate `[collect.<name>]`
+by the collector's name. loader.py reads and validates the sources.
 """
 
 import os
@@ -24,13 +24,13 @@ from streams.store.params import SinkParams, StoreParams
 
 
 class Collectors(BaseModel):
-    """One optional section for each collector; the fields are those of the collectors that were passed."""
+    """One optional section for each collector that the caller passes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Embedded(BaseModel):
-    """The servers that railsight starts if the configuration has no others."""
+    """The servers that railsight starts if the configuration names no others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""Creates the stages of the pipeline from the settings; the only module with the constructors of all stages.
+"""Creates the stages of the pipeline from the settings; only this module calls the constructors of all stages.
 
 A process imports only the modules of the stages that it runs.
 """

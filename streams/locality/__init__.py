@@ -1,1 +1,1 @@
-"""Distances between hosts, the capacity that is left, sets of hosts for a job, and exports for schedulers."""
+"""Computes distances between hosts, remaining capacity, sets of hosts for a job, and exports for schedulers."""

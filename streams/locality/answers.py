@@ -1,4 +1,4 @@
-"""The answers of the locality, alike on the command line and over HTTP: distances, neighbors, sets of hosts."""
+"""Defines the answers of the command line and the HTTP service: distances, neighbors, sets of hosts."""
 
 from typing import Annotated
 
@@ -26,15 +26,15 @@ class RailPathAnswer(Answer):
     plane: int | None
     leaves: tuple[str, str]
     tier: str
-    """The tier where both leaves meet; empty without a path."""
+    """The tier that connects both leaves; empty without a path."""
     switches: int | None
-    """Switches on the path: 1 on one leaf."""
+    """Switches on the path; 1 if both ports are on one leaf."""
     ratio: float
-    """Of the built capacity of the slower host link that is left now."""
+    """The remaining share of the built capacity of the slower host link."""
     capacity_bps: float | None
-    """None where the inventory lacks speeds."""
+    """The remaining capacity; None if the inventory lacks speeds."""
     bottleneck: str
-    """The part that limits it, empty if nothing does."""
+    """The part that limits the capacity; empty without a limit."""
 
 
 class DistanceAnswer(Answer):
@@ -45,10 +45,10 @@ class DistanceAnswer(Answer):
     same_unit: bool
     same_pod: bool
     tier: str
-    """The tier that connects all common rails, that of the farthest path; empty if a rail has no path."""
+    """The tier of the longest path, which connects all common rails; empty if a rail has no path."""
     switches: int | None
     ratio: float
-    """The capacity of all paths now, of that built."""
+    """The present capacity of all paths, divided by the built one."""
     capacity_bps: float | None
     paths: tuple[RailPathAnswer, ...]
 
@@ -61,9 +61,9 @@ class GpuDistanceAnswer(Answer):
     rails: tuple[int, int]
     same_host: bool
     switches: int | None
-    """On the shortest path through the switches between their own rails; 0 within a host."""
+    """Switches on the shortest path between the GPUs' own rails; 0 within a host."""
     switches_by_rail: int | None
-    """On one rail, after the links between the GPUs of a host."""
+    """Switches on one rail, after the links between the GPUs of a host."""
 
 
 class NeighborAnswer(Answer):
@@ -75,7 +75,7 @@ class NeighborAnswer(Answer):
     tier: str
     switches: int
     ratio: float
-    """Of its built capacity with which it reaches the tier where both meet."""
+    """The share of its built capacity that reaches the tier that connects both hosts."""
     usability: UsabilityName
     reasons: tuple[str, ...]
 
@@ -87,19 +87,19 @@ class HostSetAnswer(Answer):
     gpus: int
     units: tuple[str, ...]
     group: str
-    """The group that has them all: a unit, or a group of a tier."""
+    """The group that contains all hosts of the set: a unit, or a group of a tier."""
     tier: str
     switches: int
-    """On the longest path between two of the hosts."""
+    """Switches on the longest path between two of the hosts."""
     ratio: float
-    """The smallest part of its built capacity with which one of them reaches the tier."""
+    """The smallest share of its built capacity with which a host of the set reaches the tier."""
     doubtful: tuple[str, ...]
     why: tuple[str, ...]
-    """Its advantages and its price, one sentence each."""
+    """The advantages and drawbacks of the set, one sentence each."""
 
 
 class LeftOutAnswer(Answer):
-    """A host that no set has."""
+    """A host in no set."""
 
     host: str
     unit: str
@@ -107,7 +107,7 @@ class LeftOutAnswer(Answer):
 
 
 class PlacementAnswer(Answer):
-    """The sets, the best first, and the hosts that were left out."""
+    """The sets, the best first, and the excluded hosts."""
 
     gpus: int
     usable_gpus: int
@@ -116,7 +116,7 @@ class PlacementAnswer(Answer):
 
 
 class VersionAnswer(Answer):
-    """The state that the service answers from; `version` changes with it, and is the ETag of all answers."""
+    """The state that the answers are based on; `version` changes with it and is the ETag of all answers."""
 
     version: str
     inventory: str

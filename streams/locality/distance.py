@@ -1,9 +1,9 @@
-"""The distance between two hosts or two GPUs: tier, switches and capacity by rail, and the neighbors of a host.
+"""Computes the distance between two hosts or GPUs (tier, switches, capacity by rail), and the neighbors of a host.
 
-A path is between the ports of one rail and plane of both hosts. Its capacity is that of the slower host link, times the
-smaller share of the two leaves towards the tier where they meet (fabric_state.py): what each host gets while all hosts
-below these leaves send there. GPUs of unlike rails meet by the switches above their leaves, or by the host's own links
-between its GPUs and then on one rail (PXN).
+A path connects the ports of one rail and plane of both hosts. Its capacity is the slower host link's, multiplied by the
+smaller of both leaves' shares towards the tier that connects them (fabric_state.py): the capacity of each host while
+all hosts below these leaves send there. GPUs of different rails are connected by the switches above their leaves, or by
+a host's links between its GPUs and then one rail (PXN).
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ _FULL = 1 - 1e-9
 
 
 class UnknownHost(LookupError):
-    """The name is no host of the inventory."""
+    """Raised for a name that is no host of the inventory."""
 
 
 class Distances:
-    """Distances in one state of the fabric."""
+    """Computes distances in one state of the fabric."""
 
     def __init__(self, state: FabricState) -> None:
         self.state = state
@@ -44,7 +44,7 @@ class Distances:
         topology = self._groups.topology
         unit = self._groups.units.group
         paths = tuple(self._paths(first, second)) if first != second else ()
-        # The inventory may lack the links of a host: no path is not near.
+        # The inventory may lack the links of a host; a rail without a path counts as the farthest.
         worst = max((path.switches if path.switches is not None else 1 << 30 for path in paths), default=0)
         reached = bool(paths) and all(path.tier for path in paths)
         speeds = [path.capacity_bps for path in paths if path.capacity_bps is not None]
@@ -66,14 +66,14 @@ class Distances:
         return {(int(graph.rail[link]), int(graph.plane[link])): link for link in links}
 
     def _paths(self, a: int, z: int) -> Iterator[RailPathAnswer]:
-        """Yield a path for each pair of rail and plane that both hosts have."""
+        """Yield a path for each combination of rail and plane that both hosts have."""
         theirs = self._host_links(z)
         for key, link in self._host_links(a).items():
             if key in theirs:
                 yield self._path(key, link, theirs[key])
 
     def _meeting(self, a_leaf: int, z_leaf: int) -> int | None:
-        """Return the place of the tier where two leaves meet, from 0; None if they do not."""
+        """Return the index of the tier that connects two leaves, or None without one."""
         if a_leaf == z_leaf:
             return self._groups.ranks.index(int(self._graph.rank[a_leaf]))
         return next(
@@ -152,7 +152,7 @@ class Distances:
         return self._switches(min(places)) if places else None
 
     def near(self, host: str, limit: int = 20) -> list[NeighborAnswer]:
-        """Return the hosts nearest to one: its unit first, then what each tier connects, usable ones first."""
+        """Return the hosts nearest to `host`: its unit first, then the hosts of each tier, usable ones first."""
         own = self.host_number(host)
         seen = np.array([own], np.int64)
         found: list[NeighborAnswer] = []

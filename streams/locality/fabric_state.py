@@ -1,8 +1,8 @@
-"""Applies impairments to the groups of an inventory: which hosts are usable, and which capacity is left.
+"""Applies impairments to the groups of an inventory, and computes the usable hosts and the remaining capacity.
 
-The share of a switch towards a tier is the ratio of the traffic from below that its uplinks can carry there, at most 1:
-it covers oversubscription as built, lost uplinks, and losses further up. A host's ratio is the part of its built
-capacity that reaches the tier. Computed for the whole fabric in milliseconds, whenever the impairments change.
+The share of a switch towards a tier is the part of the traffic from below that its uplinks can carry there, at most 1.
+It includes built oversubscription, lost uplinks, and losses further up. A host's ratio is the part of its built
+capacity that reaches the tier. A change of impairments computes the whole fabric again, in milliseconds.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from streams.locality.groups import Groups
 from streams.locality.impairments import FABRIC, Impairment
 
 MAX_ISSUES = 64
-"""Impairments that are retained for one device; a person reads a few."""
+"""The limit of retained impairments per device, because a person reads only a few."""
 
 
 class Usability(IntEnum):
@@ -38,7 +38,7 @@ class FabricState:
         self.impairments = tuple(impairments)
         self.alive: Mask = np.ones(len(graph.links), np.bool_)
         self.usability: Ints = np.zeros(len(graph.names), np.int64)
-        """The Usability of each host, by the number of its device."""
+        """Device number -> the Usability of the host."""
         self._issues: dict[int, list[Impairment]] = defaultdict(list)
         for impairment in self.impairments:
             self._apply(impairment)
@@ -46,13 +46,13 @@ class FabricState:
         self._apply_lost_links()
         everything = np.ones(len(graph.links), np.bool_)
         self.share = tuple(self._share(place, self.alive) for place in range(len(groups.ranks)))
-        """For each tier the share of each switch towards it."""
+        """For each tier, the share of each switch towards it."""
         self.built_share = tuple(self._share(place, everything) for place in range(len(groups.ranks)))
         self.ratio = tuple(map(self._host_ratio, self.share))
-        """For each tier the ratio of its built capacity with which each host reaches it."""
+        """For each tier, the share of each host's built capacity that reaches it."""
 
     def issues(self, device: int) -> tuple[Impairment, ...]:
-        """Return what is known against a device or its links."""
+        """Return the impairments of a device and its links."""
         return tuple(self._issues.get(device, ()))
 
     def _apply(self, impairment: Impairment) -> None:
@@ -75,7 +75,7 @@ class FabricState:
                 self._add_issue(switch, impairment)
 
     def _affected(self, impairment: Impairment) -> tuple[Ints, Ints]:
-        """Return the links and the devices of a subject; a name without a kind is a device's or a pod's."""
+        """Return the links and the devices of a subject; a name without a kind is a device or a pod."""
         topology, graph = self.groups.topology, self._graph
         kind, separator, name = impairment.subject_id.partition(":")
         if impairment.subject_id == FABRIC:
@@ -101,7 +101,7 @@ class FabricState:
         return found
 
     def _apply_lost_links(self) -> None:
-        """Mark hosts that lost links: OUT without any link of a rail, which stops a job that uses all rails."""
+        """Mark hosts with lost links; without any link of a rail, it is OUT, because a job on all rails stops."""
         graph = self._graph
         links = np.flatnonzero(self.groups.is_host_link)
         rails = graph.rail[links]
@@ -139,7 +139,7 @@ class FabricState:
         return np.divide(now, built, out=np.zeros(count), where=built > 0)
 
     def usable(self, worst: Usability = Usability.GOOD, without: Iterable[int] = ()) -> Ints:
-        """Return the hosts that are at most `worst` and in a unit, without some."""
+        """Return the hosts in a unit with a usability of at most `worst`, except `without`."""
         hosts = self.groups.hosts
         selected = (self.usability[hosts] <= worst) & (self.groups.units.group[hosts] >= 0)
         left: Ints = np.setdiff1d(hosts[selected], np.fromiter(without, np.int64))

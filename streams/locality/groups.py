@@ -1,9 +1,9 @@
 """Groups hosts by the switches that connect them: scalable units, and the hosts that each tier connects.
 
-A unit is the hosts with the same leaves. A group of a tier is the hosts that switches up to this tier connect, without
-the tiers above it. So groups are nested: units in groups of T1, groups of T1 in those of T2. Groups are named by their
-first switch of the tier, units by their first leaf, in natural order: the name stays while hosts come and go.
-Built once for an inventory; 131,072 GPUs take about a second.
+A unit has the hosts with the same leaves. A group of a tier has the hosts that switches up to this tier connect. So
+groups are nested: units in groups of T1, groups of T1 in groups of T2. The name of a group is its first switch of the
+tier, that of a unit its first leaf, in natural order, so that it stays when hosts are added or removed.
+Groups are built once per inventory; 131,072 GPUs take about a second.
 """
 
 import copy
@@ -24,16 +24,16 @@ _NUMBER = re.compile(r"(\d+)")
 
 
 def natural_key(name: str) -> tuple[tuple[int, str], ...]:
-    """Return a key that sorts names with their numbers by value: leaf2 before leaf10."""
+    """Return a sort key that compares the numbers in names by value: leaf2 before leaf10."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBER.split(name))
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One partition of the hosts; `group` has the number of each device's group, NO_GROUP for all but hosts."""
+    """One partition of the hosts; `group` has the number of each host's group, and NO_GROUP for other devices."""
 
     tier: str
-    """The tier that connects the hosts; that of the units is the lowest."""
+    """The tier that connects the hosts; units have the lowest."""
     names: tuple[str, ...]
     group: Ints
     members: tuple[Ints, ...]
@@ -62,10 +62,10 @@ class Groups:
             )
             for rank in self.ranks
         )
-        """For each tier the component of each switch: switches of one component reach each other within the tier."""
+        """For each tier, the component of each switch; switches of a component reach each other within the tier."""
         self.units = self._units()
         self.tier_groups = tuple(self._tier_groups(place) for place in range(len(self.ranks)))
-        """For each tier the hosts that it connects."""
+        """For each tier, the groups of hosts that it connects."""
 
     def with_jobs_of(self, topology: Topology) -> "Groups":
         """Return the groups of the same fabric with other jobs."""
@@ -87,7 +87,7 @@ class Groups:
         return self._level(self.tiers[0] if self.tiers else "", names, list(by_leaves.values()))
 
     def _tier_groups(self, place: int) -> Level:
-        """Return the hosts that tiers up to this one connect, a host joining the components of its leaves."""
+        """Return the groups of hosts that tiers up to this one connect; a host joins the components of its leaves."""
         graph, rank = self.graph, self.ranks[place]
         within = (self.is_fabric_link | self.is_host_link) & (graph.rank[graph.upper] <= rank)
         label = _components(graph, within)
@@ -97,7 +97,7 @@ class Groups:
         tops: dict[int, list[int]] = defaultdict(list)
         for switch in np.flatnonzero(~graph.is_host & (graph.rank == rank)).tolist():
             tops[int(label[switch])].append(switch)
-        # A group that a tier does not reach is named by its lowest switch.
+        # A group without a switch of the tier has the name of its first leaf.
         chosen = [tops.get(one) or self.leaves[hosts[0]] for one, hosts in members.items()]
         return self._level(self.tiers[place], self._unique(chosen), list(members.values()))
 
@@ -109,9 +109,9 @@ class Groups:
         return Level(tier, names, group, arrays)
 
     def _unique(self, groups: Iterable[Iterable[int]]) -> tuple[str, ...]:
-        """Return the name of the first switch of each group; with a number where a group has that name already.
+        """Return the name of each group's first switch, with a number if another group has that name.
 
-        Hosts with some of the same leaves are units of their own, with the same first leaf.
+        Hosts that share only some leaves form separate units, possibly with the same first leaf.
         """
         found = []
         for switches in groups:
@@ -125,9 +125,9 @@ class Groups:
         return tuple(found)
 
     def levels(self) -> tuple[Level, ...]:
-        """Return the partitions that a scheduler sees, from the units up.
+        """Return the partitions for a scheduler, from the units up.
 
-        The groups of the lowest tier are left out where they are the units, as they are in a complete fabric.
+        Omits the groups of the lowest tier if they equal the units, as in a complete fabric.
         """
         coarser = [
             level for place, level in enumerate(self.tier_groups) if place or len(level.names) < len(self.units.names)
@@ -144,7 +144,7 @@ def _tier_of_rank(topology: Topology, graph: Graph) -> dict[int, str]:
 
 
 def _components(graph: Graph, links: Mask) -> Ints:
-    """Return a number for each device, equal for those that these links connect; the smallest number spreads."""
+    """Return a number for each device, equal for devices that these links connect (the smallest device number)."""
     lower, upper = graph.lower[links], graph.upper[links]
     labels = np.arange(len(graph.names))
     while True:

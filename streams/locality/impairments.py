@@ -1,7 +1,7 @@
-"""Selects what is known against a link, a host or a switch: open findings, isolations, maintenance.
+"""Selects the impairments of links, hosts and switches: open findings, isolations, maintenance.
 
-Unknown is not permission: a host without telemetry is doubtful. Traffic, drift of versions and clocks are about no
-capacity that a placement could use, and are left out. So are findings in shadow.
+A host without telemetry is doubtful. Findings about traffic, drift of versions and clocks are ignored, because they do
+not affect the capacity for a placement; shadow findings are ignored too.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from streams.wire.control_scope import is_active
 from streams.wire.models import Action, Control, ControlKind, Finding, Remediation, RemediationState
 
 FABRIC = "fabric:"
-"""The subject of a maintenance of the whole fabric."""
+"""The subject of maintenance of the whole fabric."""
 
 
 class Impairment(NamedTuple):
@@ -42,7 +42,7 @@ _OUT_OF_SERVICE = {
     RemediationState.APPROVED, RemediationState.ACCEPTED, RemediationState.NO_ANSWER, RemediationState.DRAINED,
     RemediationState.VERIFYING, RemediationState.RESTORING, RemediationState.ESCALATED,
 }  # fmt: skip
-"""From the approval to the end of the restoration: automation may isolate the target at any moment."""
+"""States from the approval to the end of the restoration, in which automation may isolate the target at any time."""
 
 
 def of_findings(findings: Iterable[Finding]) -> list[Impairment]:
@@ -56,14 +56,14 @@ def of_findings(findings: Iterable[Finding]) -> list[Impairment]:
 
 
 def _subjects(finding: Finding) -> Iterable[str]:
-    """Return the subject, and for a collector the hosts that it no longer reads."""
+    """Return the subject, or for a collector also the hosts that it no longer reads."""
     if not finding.subject.id.startswith("collector:"):
         return (finding.subject.id,)
     return map(device_id, finding.blast_radius.hosts if finding.blast_radius else ())
 
 
 def of_remediations(remediations: Iterable[Remediation]) -> list[Impairment]:
-    """Return the targets that are, or may be, taken out of service."""
+    """Return the impairments of targets that are, or may be, out of service."""
     return [
         Impairment(each.target.id, Placement.OUT, "isolated", f"{each.action.name} is {each.state.name}", each.id)
         for each in remediations
@@ -72,7 +72,7 @@ def of_remediations(remediations: Iterable[Remediation]) -> list[Impairment]:
 
 
 def of_controls(controls: Iterable[Control], now_ns: int) -> list[Impairment]:
-    """Return the subjects in maintenance by a control; one without a subject is for the whole fabric."""
+    """Return the impairments of subjects in maintenance; a control without a subject applies to the whole fabric."""
     return [
         Impairment(each.subject_id or FABRIC, Placement.OUT, "maintenance", each.reason or "in maintenance", each.id)
         for each in controls
@@ -81,7 +81,7 @@ def of_controls(controls: Iterable[Control], now_ns: int) -> list[Impairment]:
 
 
 def of_devices(devices: Iterable[Device], now_ns: int) -> list[Impairment]:
-    """Return the devices in maintenance by the inventory."""
+    """Return the impairments of devices that are in maintenance according to the inventory."""
     return [
         Impairment(
             device_id(device.name), Placement.OUT, "maintenance", f"in maintenance until {until:%Y-%m-%d %H:%MZ}"

@@ -1,4 +1,4 @@
-"""Puts the locality together: the groups of one inventory, its state under what is known, and the records of it."""
+"""Combines the groups of one inventory with the present impairments, and builds the published records."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Locality:
         self.distances = Distances(self.state)
 
     def busy_hosts(self) -> dict[str, str]:
-        """Return the hosts on which a job runs, with the reason for which a placement leaves them out."""
+        """Return the hosts with a running job, each with the reason for its exclusion from placements."""
         return {
             each.device: f"{each.job} runs on it"
             for each in self.groups.topology.placement.allocations

@@ -1,4 +1,4 @@
-"""Settings of the exports and of the locality service, and its access to Kafka."""
+"""Defines the settings of the exports and the locality service, and its access to Kafka."""
 
 from pathlib import Path
 from typing import ClassVar
@@ -10,18 +10,18 @@ from streams.wire.topics import CONTROLS, FINDINGS_OPEN, INVENTORY, JOBS, REMEDI
 
 
 class LabelKeys(BaseModel):
-    """The keys of the labels of Kubernetes' nodes."""
+    """The keys of the labels of Kubernetes nodes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prefix: str = "fabric.topograph.run/tier-"
     """The prefix before the number of the level, 0 for the unit: the key of topograph 1.0 and later."""
     fixed: tuple[str, ...] = ()
-    """Keys from the unit up in place of numbered ones, for example `network.topology.nvidia.com/leaf`, `…/spine` and
-    `…/core` of topograph up to 0.5."""
+    """Keys from the unit up that replace the numbered ones, for example `network.topology.nvidia.com/leaf`, `…/spine`
+    and `…/core` of topograph up to 0.5."""
 
     def of_levels(self, count: int) -> tuple[str, ...]:
-        """Return the keys of this number of levels, from the units up; fewer where the fixed ones do not suffice."""
+        """Return the keys of `count` levels, from the units up; fewer if there are not enough fixed keys."""
         return self.fixed[:count] if self.fixed else tuple(f"{self.prefix}{level}" for level in range(count))
 
 
@@ -34,16 +34,16 @@ class LocalityParams(ServerFiles):
     host: str = "127.0.0.1"
     """The address on which the service listens."""
     port: int = Field(default=8790, ge=0, le=65535)
-    """0: a free one."""
+    """The port on which the service listens; 0: a free one."""
     token_file: Path | None = None
-    """The file of the token that clients send (`Authorization: Bearer TOKEN`); default: one is made at the first start,
-    in the user's data folder."""
+    """The file of the token that clients send (`Authorization: Bearer TOKEN`); by default, the first start makes one in
+    the user's data folder."""
     publish: bool = True
     """Publish the place and the state of each host on railsight.topology.v1."""
     refresh_s: ClassVar[float] = 60.0
-    """The longest time after which ends of maintenance and of jobs are noticed, in seconds."""
+    """The longest delay after which the service applies ends of maintenance and jobs, in seconds."""
     max_waiting: ClassVar[int] = 64
-    """Clients that wait for a change at the same time, by long poll or as a stream of events."""
+    """The limit of clients that wait for a change at the same time, by long poll or event stream."""
 
     @model_validator(mode="after")
     def _encrypted(self) -> "LocalityParams":
@@ -59,4 +59,4 @@ class LocalityParams(ServerFiles):
 
 READS = (INVENTORY, JOBS, FINDINGS_OPEN, REMEDIATIONS_OPEN, CONTROLS)
 ACCESS = Access(reads=(*READS, TOPOLOGY), writes=(TOPOLOGY,))
-"""It reads its own topic at the start, to write only what changed."""
+"""The service reads its own topic at the start, so that it publishes only changes."""

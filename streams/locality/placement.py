@@ -1,8 +1,8 @@
-"""Ranks sets of hosts for a job by locality and by what is known against hosts and links.
+"""Ranks sets of hosts for a job by locality and by the impairments of hosts and links.
 
-A set comes from the smallest group that has enough usable GPUs: a unit, else a group of the lowest tier that suffices.
-Inside of a group it fills whole units and puts the rest into the unit where the fewest GPUs stay unused. Sets of one
-tier are ranked by doubtful hosts, by the capacity that is left towards the tier, then by unused GPUs of their group.
+A set comes from the smallest group with enough usable GPUs: a unit, else a group of the lowest sufficient tier. Within
+a group it fills whole units and takes the rest from the unit with the fewest remaining GPUs. Sets of one tier are
+ranked by doubtful hosts, by the remaining capacity towards the tier, then by unused GPUs of their group.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from streams.locality.fabric_state import FabricState, Usability
 from streams.locality.groups import NO_GROUP, Level, natural_key
 
 MAX_GPUS = 1 << 24
-"""More than any fabric has: the bound of a request."""
+"""The limit of a request, above the size of any fabric."""
 
 
 def place(
@@ -27,7 +27,7 @@ def place(
     allow_doubtful: bool = False,
     busy: Mapping[str, str] | None = None,
 ) -> PlacementAnswer:
-    """Return up to `limit` sets of hosts with this number of GPUs; `busy` has the hosts not to use, with the reason."""
+    """Return up to `limit` sets of hosts with this number of GPUs; `busy` maps excluded hosts to the reason."""
     return _Search(state, gpus, allow_doubtful, busy or {}).run(limit)
 
 
@@ -51,7 +51,7 @@ class _Search:
         self._children = [self._children_of(number) for number in range(len(self._levels))]
 
     def _children_of(self, number: int) -> list[list[int]]:
-        """Return for each group of a level the groups of the level below that have usable GPUs."""
+        """Return, for each group of a level, its groups of the level below that have usable GPUs."""
         children: list[list[int]] = [[] for _ in self._levels[number].names]
         if number:
             below, level = self._levels[number - 1], self._levels[number]
@@ -71,7 +71,7 @@ class _Search:
         return PlacementAnswer(gpus=self._gpus, usable_gpus=usable, sets=tuple(found), left_out=self._left_out())
 
     def _groups_that_suffice(self, number: int, limit: int) -> list[int]:
-        """Return the groups with enough GPUs of which no part has enough, those with the best ranks."""
+        """Return the best-ranked groups that have enough GPUs without a part that has enough."""
         available = self._available[number]
         enough = [
             group
@@ -90,11 +90,11 @@ class _Search:
         return sorted(enough, key=rank)[:limit]
 
     def _place(self, number: int) -> int:
-        """Return the place of a level's tier, from 0."""
+        """Return the index of a level's tier."""
         return self._groups.tiers.index(self._levels[number].tier)
 
     def _fill(self, number: int, group: int, gpus: int) -> list[int]:
-        """Return hosts of a group with this number of GPUs, in as few units as a greedy choice needs."""
+        """Return hosts of a group with this number of GPUs; a greedy choice minimizes the number of units."""
         if number == 0:
             members = self._levels[0].members[group]
             members = members[self._is_usable[members]]

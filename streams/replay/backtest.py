@@ -49,8 +49,8 @@ class Recording:
 class Summary:
     """The summary of a backtest.
 
-    `rejected` has a line for each reason why rows were skipped, `warnings` for each reason to doubt the input,
-    `differences` compares with another configuration, `policies` has the decisions where policies are compared.
+    `rejected` has a line for each reason for skipped rows, `warnings` one for each reason to doubt the input.
+    `differences` compares with another configuration, `policies` compares decisions.
     """
 
     messages: int
@@ -73,7 +73,7 @@ class Summary:
 
 
 def ordered_messages(source: Recording, rejected: RejectedRows) -> Iterator[Message]:
-    """Yield the messages of a recording in the order of a backtest, with one chunk of each samples file in memory."""
+    """Yield the messages of a recording in the order of a backtest; has one chunk of each samples file in memory."""
     others: list[Message] = [*recording.read_events(source.events, rejected)]
     if source.facts:
         others += recording.read_lines(Facts, source.facts, rejected)
@@ -112,8 +112,8 @@ def run(
 ) -> Summary:
     """Run the stages over a recording and write their conclusions; raises Misconfigured on unreadable input.
 
-    With a second configuration, the summary also compares its findings with those of the second one; with `policies`,
-    approved actions are carried out in memory, and it compares the decisions.
+    With a second configuration, the summary compares the findings of both. With `policies`, approved actions are
+    carried out in memory, and the summary compares the decisions.
     """
     rejected = RejectedRows()
     with recording_of(source, rejected) as (messages, topology):
@@ -168,7 +168,7 @@ class Outcomes:
 
 
 def run_all(messages: Iterable[Message], topology: Topology, configurations: Sequence[Settings]) -> Outcomes:
-    """Run the stages with each configuration over the same messages, which are read once."""
+    """Run the stages with each configuration over the same messages; read the messages once."""
     runs = [_Run(settings, topology) for settings in configurations]
     count, first_ns, last_ns = 0, 0, 0
     with relaxed_gc():
@@ -184,7 +184,7 @@ def run_all(messages: Iterable[Message], topology: Topology, configurations: Seq
 
 
 def _jobs(topology: Topology, allocations: Iterable[JobAllocation]) -> tuple[Job, ...]:
-    """Return the jobs of the inventory and those of single messages."""
+    """Return the jobs of the inventory and of the scheduler's messages."""
     merged = topology.placement.apply(allocations).allocations
     return tuple(
         Job(one.job, one.device, _when(one.start_ns), None if one.end_ns == FOREVER else _when(one.end_ns))
@@ -257,7 +257,7 @@ class _Run:
         return conclusions
 
     def _act(self, policy: PolicyRun, conclusions: Sequence[Conclusion]) -> list[Conclusion]:
-        """Carry out the approved actions, and those that follow; return the revisions that result."""
+        """Carry out the approved actions and the actions that follow; return the resulting revisions."""
         decided = [one for one in conclusions if isinstance(one, Remediation)]
         answered: list[Conclusion] = []
         while decided:
@@ -270,7 +270,7 @@ class _Run:
 
 
 _UNITS = (("seconds", 10**11), ("milliseconds", 10**14), ("microseconds", 10**17))
-"""A time of our days in this unit, read as nanoseconds, is below the number."""
+"""Units with a limit: a present time in the unit, read as nanoseconds, is below the limit."""
 _SHOWN = 5
 
 
@@ -283,7 +283,7 @@ class InputWarnings:
         self._last_ns = 0
 
     def examine(self, batch: Sequence[Message]) -> None:
-        """Take a batch in the order of event time."""
+        """Examine a batch; batches come in the order of event time."""
         self._last_ns = event_time(batch[-1])[0]
         self._devices.update(getattr(message, "device", "") for message in batch)
 

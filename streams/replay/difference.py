@@ -1,7 +1,7 @@
 """Compares two configurations over one history: findings that appear, disappear or change.
 
-Findings match by id, else by detector, subject and overlapping times, because another threshold may date the begin of
-an episode differently. Findings whose last revision is RETRACTED or shadow are ignored.
+Findings match by id, else by detector, subject and overlapping times, because another threshold may move the begin of
+an episode. Findings with a RETRACTED or shadow last revision are ignored.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from streams.wire.models import Finding, Status
 
 @dataclass(frozen=True, slots=True)
 class ChangedFinding:
-    """A finding in both, with the fields that differ: name -> (before, after)."""
+    """A finding in both configurations, with the differing fields: name -> (before, after)."""
 
     before: Finding
     after: Finding
@@ -23,7 +23,7 @@ class ChangedFinding:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """The effect of one configuration instead of another; findings are in the order of their start."""
+    """The differences between the findings of two configurations, in the order of their start."""
 
     appeared: tuple[Finding, ...]
     disappeared: tuple[Finding, ...]
@@ -44,7 +44,7 @@ class Differences:
 
 
 def diff(before: Iterable[Finding], after: Iterable[Finding]) -> Differences:
-    """Return how the last revisions in `after` differ from those in `before`."""
+    """Return the differences between the last revisions in `before` and `after`."""
     old, new = _valid(before), _valid(after)
     pairs = {id_: (old.pop(id_), new.pop(id_)) for id_ in list(old) if id_ in new}
     unmatched: dict[tuple[str, str], list[Finding]] = defaultdict(list)

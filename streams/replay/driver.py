@@ -1,6 +1,6 @@
-"""Runs the stages in memory, connected to each other: the same stages that run on Kafka, over history.
+"""Runs the stages in memory, connected to each other, over history; on Kafka the same stages run.
 
-Decides only the order: (time, device, source). A stage's outputs reach the next stage before time advances.
+Decides only the order of messages: (time, device, source). A stage's outputs reach the next stage before time advances.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,7 +40,7 @@ def event_time(message: Message) -> tuple[int, str, int]:
     """Return the sort key of a backtest: (time, device, source)."""
     match message:
         case Samples(sampled_at_ns=at, received_at_ns=received, device=device, source=source):
-            # A device whose clock is ahead is ordered by arrival, as it is live.
+            # A device with a clock ahead is ordered by arrival, as in the live pipeline.
             return (received if at > received + CLOCK_AHEAD_NS else at), device, source
         case Event(at_ns=at, received_at_ns=received, device=device, source=source) if received:
             return (received if at > received + CLOCK_AHEAD_NS else at), device, source
@@ -57,10 +57,10 @@ def event_time(message: Message) -> tuple[int, str, int]:
 
 
 GRAIN_NS = 100_000_000
-"""Live progress advances each 100 ms (DESIGN 2.1), so a backtest detects findings with the same granularity."""
+"""In the live pipeline progress advances each 100 ms (DESIGN 2.1); a backtest has the same granularity."""
 
 _MAX_BATCH = 1024
-"""Messages of one moment are split into batches of this size, which bounds the memory."""
+"""The largest batch of messages of one moment, which limits the memory."""
 
 Conclusion = Finding | Remediation
 
@@ -68,7 +68,7 @@ Conclusion = Finding | Remediation
 def drive(stages: Stages, topology: Topology, messages: Iterable[Message], lateness_ns: int) -> Iterator[Conclusion]:
     """Yield every revision of findings and remediations, in the order of emission.
 
-    Ends by advancing the watermark to the last time plus the lateness, no further: open findings stay open.
+    At the end the watermark advances only to the last time plus the lateness, so open findings stay open.
     """
     driver = Driver(stages, topology)
     for batch in batches(sorted(messages, key=event_time)):
@@ -77,7 +77,7 @@ def drive(stages: Stages, topology: Topology, messages: Iterable[Message], laten
 
 
 def batches(messages: Iterable[Message]) -> Iterator[list[Message]]:
-    """Yield sorted messages in batches of one grain of event time; a control, read by another stage, is a batch."""
+    """Yield sorted messages in batches of one grain of event time; a control is for another stage and so a batch."""
     batch: list[Message] = []
     until_ns = 0
     for message in messages:
@@ -117,7 +117,7 @@ class Driver:
                 self._forward(stage.recover([]))
 
     def process(self, batch: Sequence[Message]) -> list[Conclusion]:
-        """Return the conclusions from the messages of one grain of event time; a control is a batch of its own."""
+        """Return the conclusions from the messages of one grain of event time; a control is a separate batch."""
         self._last_ns = max(self._last_ns, event_time(batch[-1])[0])
         if isinstance(batch[0], Control):
             self._forward(self._stages.decide.process(batch))
@@ -138,7 +138,7 @@ class Driver:
         return conclusions
 
     def _forward(self, outputs: list[Output]) -> None:
-        """Pass a stage's outputs to the next stage, and its outputs to the one after."""
+        """Pass each stage's outputs to the following stages."""
         for output in outputs:
             if output.message is None:
                 continue
@@ -148,7 +148,7 @@ class Driver:
                 self._forward(consumer.process([output.message]))
 
     def _advance(self, idle_ns: int = 0) -> None:
-        """Advance the stages in order to the watermark of the first one, or to `idle_ns` where it is idle."""
+        """Advance the stages in order to the watermark of the first one, or to `idle_ns` if it is idle."""
         watermark = self._stages.measure.watermark_ns
         watermark = idle_ns if watermark == IDLE_NS else watermark
         if watermark <= self._watermark_ns:

@@ -1,7 +1,7 @@
 """Groups the rows of recordings into messages: one for each (time, device, source, boot), in this order.
 
-Merges streams of rows that are each sorted by time; rows of one device and time in several files are one message.
-Memory is bounded: of each stream, one chunk and the rows that are not older than the other streams' newest.
+Merges streams of rows, each sorted by time; rows of one device and time in several files form one message. The memory
+has one chunk of each stream, and rows as new as the other streams' newest rows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ def group_messages(streams: Iterable[Iterator[TypedRows]], reader: ColumnReader)
 
 
 class _Stream:
-    """Rows in the order of time, of which some are buffered."""
+    """A stream of rows in the order of time, with a buffer."""
 
     def __init__(self, chunks: Iterator[TypedRows]) -> None:
         self._chunks = chunks
@@ -34,7 +34,7 @@ class _Stream:
         self.fill()
 
     def fill(self) -> None:
-        """Buffer one more chunk, if there is one."""
+        """Buffer the next chunk, if there is one."""
         chunk = next((chunk for chunk in self._chunks if len(chunk)), None)
         self.is_exhausted = chunk is None
         self.buffer = (
@@ -49,7 +49,7 @@ class _Stream:
         return None if self.buffer is None else int(self.buffer.time[-1])
 
     def take_until(self, until_ns: int | None) -> TypedRows | None:
-        """Remove and return the rows before a time; all of them without a time."""
+        """Remove and return the rows before a time, or all rows if the time is None."""
         rows = self.buffer
         if rows is None:
             return None
@@ -59,9 +59,9 @@ class _Stream:
 
 
 def _merged(streams: Sequence[_Stream]) -> Iterator[TypedRows]:
-    """Yield the rows of all streams, up to the time that each stream has reached."""
+    """Yield the rows of all streams up to the time that every stream has reached."""
     while any(stream.buffer is not None for stream in streams):
-        # The next chunk of a stream may have more rows of its newest time.
+        # The next chunk of a stream may have more rows with the stream's newest time.
         newest = [stream.newest_ns for stream in streams if not stream.is_exhausted]
         until = min((at for at in newest if at is not None), default=None)
         ready = [rows for stream in streams if (rows := stream.take_until(until)) is not None]
@@ -73,7 +73,7 @@ def _merged(streams: Sequence[_Stream]) -> Iterator[TypedRows]:
 
 
 class _MessageBuilder:
-    """Builds messages from rows, with sequences that count per device."""
+    """Builds messages from rows, with a sequence number per device."""
 
     def __init__(self, reader: ColumnReader) -> None:
         self._devices = reader.devices
@@ -101,7 +101,7 @@ class _MessageBuilder:
 def _message_bounds(rows: TypedRows, order: Ints) -> tuple[Ints, Ints, TypedRows]:
     """Return the start and end of each message in order, and the rows, contiguous per message.
 
-    Mostly they are contiguous already. Sorts runs of rows of one message, not single rows, and keeps their order.
+    Usually the rows are contiguous already. Otherwise sorts runs of rows of one message, without changing their order.
     """
     starts = np.flatnonzero(np.append(True, _differs(rows.time, rows.device, rows.source, rows.boot)))
     ends = np.append(starts[1:], len(rows))
@@ -118,7 +118,7 @@ def _message_bounds(rows: TypedRows, order: Ints) -> tuple[Ints, Ints, TypedRows
 
 
 def _differs(*columns: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return where a row differs from the one before in any of these columns, from the second row on."""
+    """Return a mask, from the second row on, of rows that differ from the previous row in any of these columns."""
     differs = np.zeros(max(0, len(columns[0]) - 1), bool)
     for column in columns:
         differs |= column[1:] != column[:-1]

@@ -1,7 +1,7 @@
-"""Compares two policies over the same findings: the actions of each, and the lowest capacity that each leaves.
+"""Compares two policies over the same findings: the actions of each, and the lowest remaining capacity.
 
-Every approved action is carried out at once by an automation in memory, so that isolated targets count against the
-capacity and the caps, as they do live. The fabric itself does not change: a recording shows no repair.
+An automation in memory carries out every approved action at once, so that isolated targets count against the capacity
+and the caps, as in the live pipeline. The fabric does not change, because a recording contains no repair.
 """
 
 from collections import Counter
@@ -14,10 +14,10 @@ from streams.wire.models import Action, Outcome, Remediation, RemediationResult,
 ACTOR = "backtest"
 
 _STRENGTH = (Verdict.DENIED, Verdict.SHADOW, Verdict.NEEDS_APPROVAL, Verdict.APPROVED)
-"""Verdicts in order; the last that a decision reached in any attempt counts."""
+"""Verdicts in order of strength; the strongest of a decision's attempts counts."""
 
 Intent = tuple[str, Action, str]
-"""The finding, the action and the target of a decision."""
+"""The identity of a decision: finding, action, target."""
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class PolicyRun:
 
     decisions: dict[Intent, Remediation] = field(default_factory=dict)
     lowest: Remediation | None = None
-    """The approved action that left the lowest share of a group's capacity."""
+    """The approved action with the lowest remaining share of a group's capacity."""
     _answered: set[str] = field(default_factory=set)
 
     def record(self, remediation: Remediation) -> None:
@@ -44,7 +44,7 @@ class PolicyRun:
                 self.lowest = remediation
 
     def answers(self, remediations: Iterable[Remediation]) -> list[RemediationResult]:
-        """Return the results of an automation that carries out each approved action at once."""
+        """Return the results of carrying out each approved action at once."""
         results = []
         for remediation in remediations:
             is_order = remediation.state in (RemediationState.APPROVED, RemediationState.STATE_UNSPECIFIED)
@@ -71,13 +71,13 @@ class PolicyRun:
 
 @dataclass(frozen=True, slots=True)
 class PolicyComparison:
-    """Two policies; without a second one only the first."""
+    """The runs of two policies, or of one."""
 
     first: PolicyRun
     second: PolicyRun | None = None
 
     def differences(self) -> list[tuple[Remediation | None, Remediation | None]]:
-        """Return the decisions that differ in action or verdict, by finding and target, in order of time."""
+        """Return the pairs of decisions (by finding and target) that differ in action or verdict, in order of time."""
         if self.second is None:
             return []
         pairs = [

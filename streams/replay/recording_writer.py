@@ -1,7 +1,7 @@
 """Writes a recording: messages as the files that `backtest` reads (docs/recordings.md).
 
-Samples are one value a row, without absent values. Rows of GPUs and other parts, which the format has no column for,
-are counted and left out.
+Each row of samples has one value; absent values have no row. Rows of GPUs and other parts are omitted and counted,
+because the format has no column for them.
 """
 
 import csv
@@ -28,7 +28,7 @@ Recorded = Samples | Event | Facts | CollectorStatus | Control
 
 
 def write_recording(messages: Iterable[Recorded], folder: Path) -> Counter[str]:
-    """Write the files into the folder, and return the number of rows of each, and of rows left out."""
+    """Write the files into the folder; return the number of rows of each file, and of omitted rows."""
     folder.mkdir(parents=True, exist_ok=True)
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
@@ -53,7 +53,7 @@ def write_recording(messages: Iterable[Recorded], folder: Path) -> Counter[str]:
 
 
 class _Table:
-    """A CSV file, compressed without a time, so that the same messages are the same bytes."""
+    """A CSV file, compressed without a timestamp, so that equal messages give equal bytes."""
 
     def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
         self._stack = ExitStack()

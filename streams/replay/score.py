@@ -1,6 +1,6 @@
 """Scores findings against the ground truth, matched one to one as DESIGN 6 defines.
 
-Reports the faults that were found, missed and invented, and the time to detect; sets no target for them.
+Reports found and missed faults, invented findings and the time to detect, without targets.
 """
 
 import csv
@@ -37,13 +37,13 @@ class Truth:
 
     @property
     def tolerance_ns(self) -> int:
-        """The tolerance outside of the fault in which a finding may begin, and the longest gap within one fault."""
+        """The time before and after the fault in which a finding may begin; also the longest gap within one fault."""
         return round(self.tolerance_s * 1e9)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredFinding:
-    """Merged findings of one condition and subject; `excused` ones may match a fault but are never invented."""
+    """Merged findings of one condition and subject; an `excused` one may match a fault but never counts as invented."""
 
     condition: Condition
     subject_id: str
@@ -69,28 +69,28 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The result; without faults and findings, precision and recall are 1 (0/0 is 1)."""
+    """The score; without faults and findings, precision and recall are 1 (0/0 is 1)."""
 
     found: tuple[Match, ...]
     missed: tuple[Truth, ...]
     invented: tuple[ScoredFinding, ...]
     false_pages: tuple[str, ...] = ()
-    """Ids of findings that were retracted after they had paged."""
+    """Ids of findings that paged and were retracted later."""
 
     @property
     def precision(self) -> float:
-        """The share of found among found and invented; a page for a later retracted finding counts as invented."""
+        """Found, divided by found and invented findings; a page for a later retracted finding counts as invented."""
         wrong = len(self.invented) + len(self.false_pages)
         return len(self.found) / (len(self.found) + wrong) if self.found or wrong else 1.0
 
     @property
     def recall(self) -> float:
-        """The share of found among all faults."""
+        """Found faults, divided by all faults."""
         return len(self.found) / (len(self.found) + len(self.missed)) if self.found or self.missed else 1.0
 
     @property
     def perfect(self) -> bool:
-        """True if no fault was missed and no finding invented."""
+        """True if no fault was missed and no finding was invented."""
         return self.precision == 1.0 and self.recall == 1.0
 
     def for_condition(self, condition: Condition) -> "Score":
@@ -108,7 +108,7 @@ class Score:
 
 
 def read_truth(path: Path) -> list[Truth]:
-    """Return the faults of a truth file (DESIGN 6); raises Misconfigured with the row that is invalid."""
+    """Return the faults of a truth file (DESIGN 6); raises Misconfigured with the invalid row."""
     truths = []
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -144,7 +144,7 @@ def _time_ns(text: str) -> int:
 
 
 def score(revisions: Iterable[Finding], truths: Sequence[Truth], hold_s: float = 15.0) -> Score:
-    """Match findings with faults; `hold_s` is how long a finding must last before it pages."""
+    """Match findings with faults; a finding pages after `hold_s`."""
     revisions = list(revisions)
     last = {}
     for finding in sorted(revisions, key=lambda f: f.revision):
@@ -164,7 +164,7 @@ def score(revisions: Iterable[Finding], truths: Sequence[Truth], hold_s: float =
 
 
 def _paged(retracted: Finding, revisions: Iterable[Finding], hold_s: float) -> bool:
-    """Return whether an earlier revision was a page (DETECTION 3a) that lasted for `hold_s` of event time."""
+    """Return whether earlier revisions qualified as a page (DETECTION 3a) for `hold_s` of event time."""
     earlier = [f for f in revisions if f.id == retracted.id and f.status is not Status.RETRACTED]
     pages = [
         f for f in earlier if f.severity is Severity.CRITICAL and not f.parent_id and not f.shadow and not f.is_closed
@@ -220,7 +220,7 @@ def _fits(finding: ScoredFinding, truth: Truth) -> bool:
 
 
 def _match(findings: Sequence[ScoredFinding], truths: Sequence[Truth]) -> list[Match]:
-    """Return the largest one-to-one matching, by augmenting paths; nearer starts are tried first."""
+    """Return the largest one-to-one matching, by augmenting paths that try nearer starts first."""
     choices = [
         sorted(
             (i for i, one in enumerate(findings) if _fits(one, truth)),
@@ -310,7 +310,7 @@ def write_revisions(revisions: Iterable[Finding | Remediation], out: TextIO) -> 
 
 
 def read_findings(path: Path) -> Iterator[Finding]:
-    """Yield the findings of such a file; raises Misconfigured with the number of an invalid line."""
+    """Yield the findings of a file of revisions; raises Misconfigured with the number of an invalid line."""
     number = 0
     try:
         with path.open(encoding="utf-8") as file:

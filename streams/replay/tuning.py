@@ -1,7 +1,7 @@
-"""Proposes settings of one detector for a wanted number of findings a week, from backtests over one history.
+"""Proposes settings of one detector for a desired number of findings per week, from backtests over one history.
 
-The settings that decide whether the detector opens are made less and more sensitive together, step by step. All of
-these configurations process the same messages at the same time, as a backtest that compares two does.
+Changes the detector's opening settings together, step by step, to be less or more sensitive. All configurations process
+the same messages at the same time, as in a backtest that compares two.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,23 +23,23 @@ from streams.wire.models import Finding, Message, Severity, Status
 
 _WEEK_NS = 7 * 86_400 * 10**9
 FACTORS = (0.25, 0.5, 0.75, 1.5, 2.0, 3.0, 4.0)
-"""Of how much a value must exceed its limit; below 1 the detector is more sensitive than now."""
+"""Factors of the limits; below 1 the detector is more sensitive than now."""
 
 Scale = Callable[[Any, float], Any]
 
 
 def _more(value: Any, factor: float) -> Any:
-    """Return a limit that a value must exceed."""
+    """Scale a limit that a value must exceed."""
     return max(2, round(value * factor)) if isinstance(value, int) else value * factor
 
 
 def _closer(value: float, factor: float) -> float:
-    """Return a share that a value must be above, as a limit of what is left to 1."""
+    """Scale a share that a value must exceed, by its distance to 1."""
     return 1 - (1 - value) / factor
 
 
 def _lower(value: float, factor: float) -> float:
-    """Return a share that a value must fall below."""
+    """Scale a share that a value must fall below."""
     return 1 - (1 - value) * factor
 
 
@@ -61,10 +61,10 @@ TUNED: Mapping[str, Mapping[str, Scale]] = {
                               "module_limit_c": lambda value, factor: value + 5 * log2(factor)},
     "device/clock-skew": {"min_offset_s": _more},
 }  # fmt: skip
-"""By detector, the settings by which it opens, and how each is made less sensitive by a factor.
+"""Detector -> its opening settings, each with the function that makes it less sensitive by a factor.
 
-Not here: link/flap, whose presets are rules of vendors; device/down, host/gpu-fault and fleet/version-drift, which
-report what happened and have no limit to move.
+Excludes link/flap, because its presets are rules of vendors, and device/down, host/gpu-fault and fleet/version-drift,
+which have no limit.
 """
 
 
@@ -80,7 +80,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The candidates in the order of their factors, the present settings, and the proposal."""
+    """The candidates in the order of their factors, with the present settings and the proposal."""
 
     detector: str
     section: str
@@ -110,7 +110,7 @@ class Tuning:
 
 
 def tune(slug: str, per_week: float, messages: Iterable[Message], topology: Topology, settings: Settings) -> Tuning:
-    """Return the settings whose findings are nearest to a number a week; raises Misconfigured where none can be."""
+    """Return the settings whose findings per week are nearest to `per_week`; raises Misconfigured if there are none."""
     detector = next((one for one in DETECTORS if one.slug == slug), None)
     if detector is None or slug not in TUNED:
         raise Misconfigured(f"no detector with limits to tune: {slug}; known: {', '.join(sorted(TUNED))}")
@@ -135,7 +135,7 @@ def tune(slug: str, per_week: float, messages: Iterable[Message], topology: Topo
 def _configurations(
     detector: Detector[Any], settings: Settings
 ) -> Iterable[tuple[float, tuple[Settings, dict[str, Any]]]]:
-    """Yield the settings by factor, without those that are out of bounds; 1 are the present ones."""
+    """Yield the settings by factor, without settings that are out of bounds; factor 1 has the present settings."""
     present = settings.detect.section(detector)
     for factor in sorted((*FACTORS, 1.0)):
         values = {
@@ -152,7 +152,7 @@ def _configurations(
 
 
 def _counts(finding: Finding, slug: str) -> bool:
-    """Return whether a finding is one for people: not retracted, shadowed or a child, and more than INFO."""
+    """Return whether a finding is for people: not retracted, not shadow, no child, and above INFO."""
     return (
         finding.detector == slug
         and finding.status is not Status.RETRACTED

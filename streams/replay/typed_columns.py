@@ -1,7 +1,7 @@
-"""Converts the rows of a recording to typed columns; rows that cannot be read are skipped and counted by reason.
+"""Converts the rows of a recording to typed columns; skips unreadable rows and counts them by reason.
 
-Each distinct text is converted once, so no Python runs per row. Only a row whose value is no plain number of its kind
-(a counter of 20 digits, or written as a float) is converted by itself.
+Converts each distinct text once, so no Python runs per row. Only rows with unusual numbers (a counter of 20 digits, or
+written as a float) are converted one by one.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ class RejectedRows:
 
 @dataclass(frozen=True, slots=True)
 class TypedRows:
-    """Columns of equal length: `device` and `port` are numbers of names, `column` is a metric with its index."""
+    """Columns of equal length: `device` and `port` are name numbers, `column` is a metric with its index."""
 
     time: Ints
     device: Codes
@@ -65,7 +65,7 @@ _COLUMNS = [column.name for column in fields(TypedRows)]
 
 
 def concatenate(rows: Sequence[TypedRows]) -> TypedRows:
-    """Return the rows one after the other."""
+    """Concatenate rows."""
     if len(rows) == 1:
         return rows[0]
     return TypedRows(*(np.concatenate([getattr(part, name) for part in rows]) for name in _COLUMNS))
@@ -73,14 +73,14 @@ def concatenate(rows: Sequence[TypedRows]) -> TypedRows:
 
 @dataclass(slots=True)
 class ColumnReader:
-    """Converts the rows of one recording; the numbers of names are the same for all its files."""
+    """Converts the rows of one recording; all its files share the name numbers."""
 
     rejected: RejectedRows
     devices: NameTable = field(default_factory=NameTable)
     ports: NameTable = field(default_factory=NameTable)
 
     def read(self, table: pa.Table, path: Path) -> TypedRows:
-        """Return the readable rows of a chunk of a file; raises Misconfigured where its times cannot be read."""
+        """Return the readable rows of a chunk of a file; raises Misconfigured if its times cannot be read."""
         metric = _distinct_values(table, "metric", lambda name: BY_NAME.get(name.lower()))
         source = _distinct_values(table, "source", lambda name: SOURCES.get(name.lower() or "gnmi"))
         no_metric, no_source = metric.wrong, source.wrong
@@ -112,29 +112,29 @@ class ColumnReader:
 
 @dataclass(frozen=True, slots=True)
 class _DistinctValues:
-    """The value of each distinct text of a column, None where it is invalid, and the text of each row by number."""
+    """The value of each distinct text of a column (None: invalid), and the number of each row's text."""
 
     values: Sequence[int | None]
     indices: pa.Array
 
     def each(self, convert: Callable[[int], int], kind: Any) -> npt.NDArray[Any]:
-        """Return the converted value of each row; an invalid one is converted as 0."""
+        """Return the converted value of each row; an invalid value becomes the conversion of 0."""
         return _spread(np.array([convert(number or 0) for number in self.values], kind), self.indices)
 
     @property
     def wrong(self) -> Mask | None:
-        """The rows with an invalid text; None where there are none."""
+        """The mask of rows with an invalid text; None without such rows."""
         return _marked([number is None for number in self.values], self.indices)
 
 
 def _spread(values: npt.NDArray[Any], indices: pa.Array) -> npt.NDArray[Any]:
-    """Return the value of each row's text. Arrow takes half the time of numpy's indexing, with flags as bytes."""
+    """Return the value of each row's text; Arrow takes half the time of numpy's indexing, with flags as bytes."""
     plain = values.view(np.uint8) if values.dtype == np.bool_ else values
     return np.asarray(pc.take(pa.array(plain), indices).to_numpy()).view(values.dtype)
 
 
 def _marked(marks: Sequence[bool], indices: pa.Array) -> Mask | None:
-    """Return the rows whose text is marked; None where no text is."""
+    """Return the mask of rows with a marked text; None if no text is marked."""
     return _spread(np.array(marks, np.bool_), indices) if any(marks) else None
 
 
@@ -149,16 +149,16 @@ def _text(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def _name_codes(column: pa.ChunkedArray, names: NameTable) -> tuple[Codes, Mask | None]:
-    """Return the numbers of the names, and the rows without a name."""
+    """Return the name numbers, and the mask of rows without a name."""
     text = _text(column)
     distinct = [str(name) for name in text.dictionary.to_pylist()]
-    # Half the width of the codes, because a message's codes are the key of its cell layout.
+    # int32, half the width of the codes, because a message's codes are the key of its cell layout.
     codes = names.codes(distinct).astype(np.int32)
     return _spread(codes, text.indices), _marked([name == "" for name in distinct], text.indices)
 
 
 def _integers(table: pa.Table, name: str, low: int, high: int, default: int) -> tuple[Any, Mask | None]:
-    """Return a column as integers and the rows outside of [low, high]; an absent integer is `default`."""
+    """Return a column as integers, and the mask of rows outside of [low, high]; an absent integer becomes `default`."""
     kind = np.int64 if low < 0 else np.uint64
     if name in table.column_names and pa.types.is_integer((column := table[name]).type):
         if column.null_count == len(column):
@@ -170,7 +170,7 @@ def _integers(table: pa.Table, name: str, low: int, high: int, default: int) -> 
 
 
 def _distinct_values(table: pa.Table, name: str, convert: Callable[[str], int | None]) -> _DistinctValues:
-    """Convert each distinct text of a column; an absent column has empty texts."""
+    """Convert each distinct text of a column; an absent column counts as empty texts."""
     if name not in table.column_names:
         return _DistinctValues([convert("")], pa.array(np.zeros(table.num_rows, np.int32)))
     text = _text(table[name])
@@ -178,7 +178,7 @@ def _distinct_values(table: pa.Table, name: str, convert: Callable[[str], int | 
 
 
 def _integer(low: int, high: int, default: int) -> Callable[[str], int | None]:
-    """Return a converter to integers in [low, high]; an empty text is `default`."""
+    """Return a converter to integers in [low, high]; an empty text becomes `default`."""
 
     def read(text: str) -> int | None:
         if text == "":
@@ -192,7 +192,7 @@ def _integer(low: int, high: int, default: int) -> Callable[[str], int | None]:
 
 
 def times(column: pa.ChunkedArray, path: Path) -> Ints:
-    """Return Unix nanoseconds from integers or RFC 3339; the smallest int64 where the time is absent."""
+    """Return Unix nanoseconds from integers or RFC 3339; an absent time becomes the smallest int64."""
     if pa.types.is_timestamp(column.type):
         return np.asarray(column.cast(pa.timestamp("ns")).cast(pa.int64()).fill_null(_NO_TIME).to_numpy(), np.int64)
     if pa.types.is_integer(column.type):
@@ -213,7 +213,7 @@ def times(column: pa.ChunkedArray, path: Path) -> Ints:
 
 
 def _value_words(column: pa.ChunkedArray, counter: Mask, unknown: Mask | None) -> tuple[Words, Mask]:
-    """Return the values as words, counters exactly, and the rows whose value is invalid for its kind."""
+    """Return the values as words (counters exactly), and the mask of rows with an invalid value."""
     if pa.types.is_floating(column.type):
         return _words_of_floats(column.to_numpy().astype(np.float64, copy=False), counter)
     if pa.types.is_integer(column.type) and not column.null_count:
@@ -225,7 +225,7 @@ def _value_words(column: pa.ChunkedArray, counter: Mask, unknown: Mask | None) -
 
 
 def _words_of_floats(numbers: npt.NDArray[np.float64], counter: Mask) -> tuple[Words, Mask]:
-    # Each step converts all rows: selecting the counters takes longer than converting the others needlessly.
+    # Each step converts all rows, because selecting the counters takes longer than converting the other values too.
     wrong = ~np.isfinite(numbers) | (counter & ~((numbers >= 0) & (numbers < 2.0**64)))
     with np.errstate(invalid="ignore"):
         words = np.where(counter, numbers.astype(np.uint64), numbers.view(np.uint64))
@@ -235,7 +235,7 @@ def _words_of_floats(numbers: npt.NDArray[np.float64], counter: Mask) -> tuple[W
 
 
 def _words_of_text(text: pa.StringArray, counter: Mask) -> tuple[Words, Mask]:
-    """Return the words of texts; a counter may not fit a double, so plain digits are converted as integers."""
+    """Return the words of texts; converts plain digits as integers, because a double may not represent a counter."""
     number = np.asarray(pc.match_substring_regex(text, _NUMBER).to_numpy(zero_copy_only=False), bool)
     plain = number & counter
     if plain.any():

@@ -1,1 +1,1 @@
-"""The groups of hosts as schedulers read them: Slurm's topology.conf and topology.yaml, labels of Kubernetes, JSON."""
+"""Exports the groups of hosts for schedulers: Slurm's topology.conf and topology.yaml, labels of Kubernetes, JSON."""

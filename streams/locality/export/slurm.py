@@ -1,7 +1,7 @@
 """Writes Slurm's topology: `topology.conf` of the plugins tree and block, and `topology.yaml` of Slurm 25.05 and later.
 
-A unit is a leaf switch, or a block. The sizes of blocks: the smallest unit, then each level of which all groups have
-the same number of units, a power of two, because Slurm joins adjacent blocks by powers of two.
+A unit is written as a leaf switch or as a block. The block sizes are the smallest unit, and each level whose groups all
+have the same number of units, a power of two, because Slurm joins adjacent blocks by powers of two.
 """
 
 import re
@@ -17,7 +17,7 @@ Plugin = Literal["tree", "block"]
 
 
 def topology_conf(tree: Tree, plugin: Plugin) -> str:
-    """Return topology.conf; raises Misconfigured if a list of hosts would be read otherwise."""
+    """Return topology.conf; raises Misconfigured if Slurm would read a list of hosts differently."""
     lines = _switch_lines(tree) if plugin == "tree" else _block_lines(tree)
     return "".join(f"{line}\n" for line in ("# Written by railsight topology export.", *lines))
 
@@ -61,7 +61,7 @@ def block_sizes(tree: Tree) -> list[int]:
 
 
 def topology_yaml(tree: Tree, plugin: Plugin) -> str:
-    """Return topology.yaml with both topologies, that of `plugin` as the default of the cluster."""
+    """Return topology.yaml with both topologies; the one of `plugin` is the default of the cluster."""
     import yaml
 
     switches: list[dict[str, str]] = [
@@ -85,7 +85,7 @@ def topology_yaml(tree: Tree, plugin: Plugin) -> str:
 _LAST_NUMBER = re.compile(r"(.*?)(\d+)(\D*)\Z", re.DOTALL)
 _ITEM = re.compile(r"([^\[\],]*)\[([\d,-]+)\]([^\[\],]*)|([^\[\],]+)")
 _MAX_DIGITS = 9
-"""Longer numbers are part of the name: Slurm reads up to 10 digits."""
+"""Longer numbers are part of the name, because Slurm reads up to 10 digits."""
 
 
 def compressed(names: Iterable[str]) -> str:
@@ -98,7 +98,7 @@ def compressed(names: Iterable[str]) -> str:
             plain.append(name)
         else:
             prefix, digits, suffix = found.groups()
-            # Numbers with leading zeros form ranges of their own width; others may differ in length.
+            # Numbers with leading zeros form ranges of one width; other numbers may differ in length.
             width = len(digits) if digits.startswith("0") and len(digits) > 1 else 0
             numbers[prefix, suffix, width].append(int(digits))
     lists = _with_padding(numbers)
@@ -106,7 +106,7 @@ def compressed(names: Iterable[str]) -> str:
 
 
 def _with_padding(numbers: dict[tuple[str, str, int], list[int]]) -> Iterator[str]:
-    """Yield the ranges; numbers of the same length as padded ones join them, as h09 and h10 do."""
+    """Yield the ranges; numbers as long as padded numbers join their range, such as h10 that of h09."""
     for (prefix, suffix, width), found in numbers.items():
         if width == 0:
             padded = {w: v for (p, s, w), v in numbers.items() if (p, s) == (prefix, suffix) and w}
@@ -132,7 +132,7 @@ def _item(prefix: str, numbers: Iterable[int], suffix: str, width: int) -> str:
 
 
 def expanded(hostlist: str) -> list[str]:
-    """Return the names of a hostlist; raises ValueError on another form."""
+    """Return the names of a hostlist; raises ValueError for another form."""
     found: list[str] = []
     at = 0
     while at < len(hostlist):

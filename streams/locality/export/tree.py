@@ -1,7 +1,7 @@
-"""The groups of hosts as a tree of one root a part, as all exports write it, and the check of it before it is written.
+"""Builds the tree of host groups that all exports write, with one root per part of the fabric, and checks it.
 
-A leaf of the tree is a unit: a scheduler's node belongs to one leaf, and rails and planes are below that. Only hosts of
-the inventory are nodes.
+A leaf of the tree is a unit, because a scheduler's node belongs to one leaf; rails and planes are below that. Only
+hosts of the inventory are nodes.
 """
 
 import re
@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """A group: `hosts` of a unit, or the groups below; `level` counts from 0, the units."""
+    """A group: a unit with `hosts`, or a group with the groups below it; `level` is 0 for units."""
 
     name: str
     level: int
@@ -24,14 +24,14 @@ class Vertex:
     children: tuple["Vertex", ...] = field(default=())
 
     def units(self) -> Iterator["Vertex"]:
-        """Yield the units below, itself if it is one."""
+        """Yield the units below, or this group if it is a unit."""
         if not self.level:
             yield self
         for child in self.children:
             yield from child.units()
 
     def vertices(self) -> Iterator["Vertex"]:
-        """Yield this group and all below it, groups before their parts."""
+        """Yield this group and all groups below it, parents first."""
         yield self
         for child in self.children:
             yield from child.vertices()
@@ -39,15 +39,15 @@ class Vertex:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The roots, and the hosts without a link to a leaf, which no export can place."""
+    """The roots, and the hosts that no export can place, because they have no link to a leaf."""
 
     tiers: tuple[str, ...]
-    """The tier that connects the groups of each level, from the units up."""
+    """The tier that connects the groups of each level; the units' level is the first."""
     roots: tuple[Vertex, ...]
     without_leaf: tuple[str, ...]
 
     def vertices(self) -> Iterator[Vertex]:
-        """Yield every group, groups before their parts."""
+        """Yield every group, parents first."""
         for root in self.roots:
             yield from root.vertices()
 
@@ -101,7 +101,7 @@ def _roots(groups: Groups, levels: tuple[Level, ...], wanted: Collection[str]) -
 
 
 def problems_of(tree: Tree, wanted: Collection[str]) -> list[str]:
-    """Return what a scheduler would refuse or misread: names, hosts in two units, hosts that are missing."""
+    """Return the errors that a scheduler would refuse or misread: names, hosts in two units, missing hosts."""
     problems = []
     seen_groups: set[str] = set()
     seen_hosts: dict[str, str] = {}

@@ -1,8 +1,8 @@
-"""Returns the text of an export: Slurm's files, Kubernetes' objects, or JSON for tools of one's own.
+"""Returns the text of an export: Slurm's files, Kubernetes' objects, or JSON for custom tools.
 
-Kubernetes' view is labels of nodes as topograph writes them, and a Topology of Kueue with their levels: one JSON list,
-as `kubectl apply --server-side -f` reads it. A value over 63 characters, which Kubernetes refuses, is replaced by `x`
-and its FNV-1a hash of 64 bits in hexadecimal, as topograph does (pkg/engines/k8s/labeler.go).
+The Kubernetes export has node labels like topograph's, and a Topology of Kueue with their levels, in one JSON list for
+`kubectl apply --server-side -f`. A value over 63 characters, which Kubernetes refuses, is replaced by `x` and its
+64-bit FNV-1a hash in hexadecimal, as in topograph (pkg/engines/k8s/labeler.go).
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -24,7 +24,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 def export_text(
     state: FabricState, form: Format, plugin: Plugin, params: LocalityParams, nodes: Collection[str] | None = None
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the text, and the hosts that it lacks because they have no leaf; raises Misconfigured if it is not valid.
+    """Return the text, and the hosts that it lacks because they have no leaf; raises Misconfigured if it is invalid.
 
     `nodes` limits the export to these hosts.
     """
@@ -57,7 +57,7 @@ def label_value(name: str) -> str:
 
 
 def fnv1a_64(text: str) -> int:
-    """Return the FNV-1a hash of 64 bits, Go's `fnv.New64a`; no library of the lock has it."""
+    """Return the 64-bit FNV-1a hash (Go's `fnv.New64a`), which no locked library has."""
     found = _FNV_OFFSET
     for byte in text.encode():
         found = ((found ^ byte) * _FNV_PRIME) & 0xFFFFFFFFFFFFFFFF
@@ -65,7 +65,7 @@ def fnv1a_64(text: str) -> int:
 
 
 def node_labels(tree: Tree, keys: LabelKeys) -> dict[str, dict[str, str]]:
-    """Return the labels of each host; raises Misconfigured where there are more levels than keys."""
+    """Return the labels of each host; raises Misconfigured if there are more levels than keys."""
     names = keys.of_levels(len(tree.tiers))
     if len(names) < len(tree.tiers):
         raise Misconfigured(
