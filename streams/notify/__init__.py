@@ -1,1 +1,1 @@
-"""Alerts from findings, and the client of Alertmanager."""
+"""Builds alerts from findings and posts them to Alertmanager; delivers tickets."""

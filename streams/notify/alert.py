@@ -1,8 +1,8 @@
 """Builds alerts of Alertmanager's API v2 from findings: labels, annotations, start and end.
 
-Labels are an alert's identity in Alertmanager, so they contain only what is constant while a finding is open; severity,
-parent and the rest are annotations. What begins and ends within that time is an alert of its own with the same
-`finding_id`: the page, and the mark that another open finding explains it. notifier.py decides which are active.
+Labels are an alert's identity in Alertmanager, so they contain only values that are constant while a finding is open;
+severity, parent and the rest are annotations. The page, and the mark of a child finding, begin and end within that
+time, so they are separate alerts with the same `finding_id`. notifier.py decides which alerts are active.
 """
 
 import re
@@ -15,10 +15,10 @@ from streams.notify.params import NotifyParams
 from streams.wire.models import BlastRadius, Finding, Status, Subject
 
 SOURCE = "railsight"
-"""The label `source` of our alerts: by it and `cluster` a restarted notifier finds its alerts in Alertmanager."""
+"""The label `source` of our alerts; a restarted notifier finds its alerts in Alertmanager by it and `cluster`."""
 
 LOCATION_LABELS = ("subject", "role", "team", "site", "pod", "rail", "plane", "job")
-"""Labels of the location: constant once posted, so an inventory that moves a pod does not page again."""
+"""Labels of the location; they stay constant after the first post, so that a change of the inventory does not page."""
 
 DASHBOARD_UID = "railsight-finding"
 """The uid in dashboards/finding.py; a test compares both."""
@@ -27,7 +27,7 @@ _NS = 1_000_000_000
 _LINKS = frozenset({"finding_url", "runbook_url", "dashboard_url"})
 _REPLACED = {"<": "\u2039", "://": ": //", "](": "] (", "@": "\uff20"}
 _MARKUP = re.compile(r"<(?=[!@#/A-Za-z])|://|\]\(|@(?=channel|here|everyone|all)")
-"""Slack, Mattermost, Teams and HTML make a link, a mention or a tag of these."""
+"""Texts from which Slack, Mattermost, Teams or HTML make a link, a mention or a tag."""
 
 _MAX_NAMES = 5  # hosts and jobs by name in one line of a pager
 
@@ -44,11 +44,11 @@ class Alert:
 
     @property
     def identity(self) -> tuple[tuple[str, str], ...]:
-        """The labels, by which Alertmanager identifies an alert."""
+        """The labels, which identify an alert in Alertmanager."""
         return tuple(sorted(self.labels.items()))
 
     def ended(self, at_ns: int, annotations: Mapping[str, str] | None = None) -> "Alert":
-        """Return the alert resolved at that time; it starts no later, because Alertmanager would refuse it."""
+        """Return the alert resolved at that time; its start is not after its end, which Alertmanager would refuse."""
         annotations = self.annotations if annotations is None else annotations
         return replace(self, annotations=annotations, starts_at_ns=min(at_ns, self.starts_at_ns), ends_at_ns=at_ns)
 
@@ -66,19 +66,19 @@ class Alert:
 
 
 def rfc3339(at_ns: int) -> str:
-    """Return a time in the format of the API, to the millisecond, which is its precision."""
+    """Return a time in the API's format, to the millisecond (the API's precision)."""
     seconds, nanos = divmod(at_ns, _NS)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanos // 1_000_000:03d}Z"
 
 
 def location_labels(finding: Finding) -> dict[str, str]:
-    """Return the location labels of a finding, with the affected jobs, without empty ones."""
+    """Return the location labels of a finding, with the affected jobs and without empty labels."""
     jobs = finding.blast_radius.jobs if finding.blast_radius is not None else ()
     return subject_labels(finding.subject, jobs)
 
 
 def subject_labels(subject: Subject, jobs: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the location labels of a subject without empty ones, which Alertmanager drops too."""
+    """Return the location labels of a subject without empty labels, which Alertmanager also drops."""
     labels = {
         "subject": subject.id,
         "role": subject.role,
@@ -107,8 +107,8 @@ def build_alert(finding: Finding, location: Mapping[str, str], *, now_ns: int, p
     return Alert(
         {label: value for label, value in labels.items() if value},
         build_annotations(finding, params),
-        # Not the finding's start: Alertmanager notifies an alert that is older than group_wait at once, before it has
-        # processed the mark that mutes it. Of several starts Alertmanager retains the first.
+        # The finding's start would be too old: Alertmanager notifies an alert older than group_wait at once, before it
+        # has processed the mark that mutes it. Alertmanager retains the first start.
         starts_at_ns=now_ns,
         ends_at_ns=now_ns + round(params.expire_s * _NS),
         generator_url=_finding_url(finding, params),
@@ -116,20 +116,20 @@ def build_alert(finding: Finding, location: Mapping[str, str], *, now_ns: int, p
 
 
 def page_alert(alert: Alert, started_at_ns: int) -> Alert:
-    """Return the page of a finding's alert: it is active only while the finding pages."""
+    """Return the page of a finding's alert, which is active only while the finding pages."""
     labels = {**alert.labels, "kind": "page", "severity": "critical", "page": "true"}
     # A device's clock may be ahead; Alertmanager refuses an alert that starts after its end.
     return replace(alert, labels=labels, starts_at_ns=min(started_at_ns, alert.starts_at_ns))
 
 
 def explained_alert(alert: Alert) -> Alert:
-    """Return the mark that an open finding explains this one: an inhibition of Alertmanager mutes it by this alert."""
+    """Return the mark of a child finding, by which an inhibition rule of Alertmanager mutes the child's alert."""
     labels = {name: alert.labels[name] for name in ("source", "cluster", "finding_id") if name in alert.labels}
     return replace(alert, labels={**labels, "alertname": "FindingExplained", "kind": "explained"})
 
 
 def build_annotations(finding: Finding, params: NotifyParams) -> dict[str, str]:
-    """Return the annotations as plain text, without empty ones."""
+    """Return the annotations as plain text, without empty annotations."""
     summary = finding.summary or f"{finding.condition.slug} on {finding.subject.id}"
     annotations = {
         "summary": f"Retracted: {summary}" if finding.status is Status.RETRACTED else summary,
@@ -150,7 +150,7 @@ def build_annotations(finding: Finding, params: NotifyParams) -> dict[str, str]:
 
 
 def without_markup(text: str) -> str:
-    """Return a text of a device in which chat and mail programs find no link, no mention and no tag."""
+    """Return a device's text with links, mentions and tags disabled for chat and mail programs."""
     return _MARKUP.sub(lambda found: _REPLACED[found[0]], text)
 
 
@@ -184,7 +184,7 @@ def _finding_url(finding: Finding, params: NotifyParams) -> str:
 
 
 def runbook_link(finding: Finding, params: NotifyParams) -> str:
-    """Return the finding's runbook; a page of the repository is under the base URL where they are served."""
+    """Return the URL of the finding's runbook; a page of the repository is below the configured base URL."""
     page = f"{finding.condition.slug.replace('/', '-')}.md"
     if link := allowed_link(finding.runbook_url, params):
         return link
@@ -194,7 +194,7 @@ def runbook_link(finding: Finding, params: NotifyParams) -> str:
 
 
 def _dashboard(finding: Finding, base: str) -> str:
-    """Return the URL of the finding's dashboard, from ten minutes before the start."""
+    """Return the URL of the finding's dashboard, with a range from ten minutes before the start."""
     if not base:
         return ""
     query = {"var-finding": finding.id, "from": str(finding.started_at_ns // 1_000_000 - 600_000), "to": "now"}
@@ -219,7 +219,7 @@ def _is_below(link: str, prefix: str) -> bool:
         target, base = urlsplit(link), urlsplit(prefix)
         if _origin(target) != _origin(base):
             return False
-    except ValueError:  # a port or an IPv6 address that is none
+    except ValueError:  # an invalid port or IPv6 address
         return False
     path = target.path.lower()
     if ".." in path or "%2e" in path or "%2f" in path or "%5c" in path:

@@ -1,7 +1,7 @@
-"""A client of Alertmanager's API v2: posts alerts and reads our active ones.
+"""Provides a client of Alertmanager's API v2, which posts alerts and reads our active ones.
 
 Every member of a cluster gets every post, and one success is enough: an unavailable member gets the next repetition. An
-alert that a member refuses as invalid raises Reject, a response that no repetition can change raises Misconfigured, and
+alert that a member refuses as invalid raises Reject, an error that a repetition cannot change raises Misconfigured, and
 every other failure raises Retry. Redirects are not followed, because a POST would become a GET.
 """
 
@@ -22,7 +22,7 @@ from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.tls_files import FileContext, TlsFiles
 
-_BATCH = 256  # an alert is some 2 kB; Prometheus sends 64 to 256 at once
+_BATCH = 256  # alerts of some 2 kB each; Prometheus sends 64 to 256 at once
 _MAX_RESPONSE = 64 << 20  # decompressed: some 30,000 active alerts
 _PERMANENT_STATUS = {300, 301, 302, 303, 307, 308, 401, 403, 404, 405}
 
@@ -37,7 +37,7 @@ class Alertmanager:
         )
 
     async def post(self, alerts: Sequence[Alert]) -> None:
-        """Post alerts to all members; raises Retry where none accepted them, Reject where one refused some as invalid.
+        """Post alerts to all members; raises Retry if none accepted them, Reject if one refused some as invalid.
 
         Reject is raised after all batches were posted; Alertmanager accepts the valid alerts of a batch.
         """
@@ -52,7 +52,7 @@ class Alertmanager:
             raise refused
 
     async def active_alerts(self) -> list[Alert]:
-        """Return the alerts of this cluster that are active at any member; raises like `post`."""
+        """Return our cluster's alerts that are active at any member; raises like `post`."""
         matchers = [f'source="{SOURCE}"', f'cluster="{self._params.cluster}"']
         responses = await self._request_all(
             "GET", "/api/v2/alerts", query=[("filter", matcher) for matcher in matchers]
@@ -91,7 +91,7 @@ class Alertmanager:
 
     def _raise_unless_one_succeeded(self, responses: Sequence[bytes | Exception]) -> None:
         errors = [response for response in responses if isinstance(response, Exception)]
-        # Every member refuses the same alerts, so a Reject counts even where other members accepted the post.
+        # Every member refuses the same alerts, so a Reject counts even if other members accepted the post.
         refused = next((error for error in errors if isinstance(error, Reject)), None)
         if refused is not None:
             raise refused
@@ -108,7 +108,7 @@ class Alertmanager:
 
 
 async def _read(response: aiohttp.ClientResponse, url: str) -> bytes:
-    """Return the body; raises Retry beyond _MAX_RESPONSE, which no Alertmanager of ours sends."""
+    """Return the body; raises Retry beyond _MAX_RESPONSE, which is more than all our alerts."""
     content = bytearray()
     async for piece in response.content.iter_any():
         content += piece
@@ -125,7 +125,7 @@ async def _as_value(response: Any) -> bytes | Exception:
 
 
 def _alerts(response: bytes) -> Iterator[Alert]:
-    """Parse `gettableAlerts`; raises Retry on other content, because another server may respond for a while."""
+    """Parse `gettableAlerts`; raises Retry for other content, because another server may respond temporarily."""
     try:
         for alert in orjson.loads(response):
             yield Alert(
@@ -140,20 +140,20 @@ def _alerts(response: bytes) -> Iterator[Alert]:
 
 
 def _texts(given: Any) -> dict[str, str]:
-    """Return labels or annotations; raises TypeError if a value is no text."""
+    """Return labels or annotations; raises TypeError if a value is not a text."""
     if not all(isinstance(text, str) for text in given.values()):
         raise TypeError("a label or annotation is no text")
     return dict(given)
 
 
 def _nanoseconds(text: str) -> int:
-    """Return a time that can be written again in UTC; raises ValueError or OverflowError."""
+    """Return the Unix nanoseconds of a time that UTC can represent; raises ValueError or OverflowError."""
     at = datetime.fromisoformat(text).astimezone(UTC)
     return int(at.replace(microsecond=0).timestamp()) * 1_000_000_000 + at.microsecond * 1000
 
 
 def _authorization(params: NotifyParams) -> Mapping[str, str]:
-    """Return the header of the login; raises Retry if a file is not readable now."""
+    """Return the login header; raises Retry if a file is not readable now."""
     if token := _secret(params.token, params.token_file):
         return {"Authorization": f"Bearer {token}"}
     if params.username is not None and (password := _secret(params.password, params.password_file)):

@@ -1,8 +1,8 @@
-"""Reads what the notifier's alerts are built from: first the current state of the topics, then their changes.
+"""Reads the input of the notifier's alerts: first the current state of the topics, then their changes.
 
 The compacted topics (open findings, open remediations, controls) are read from their beginning, so that a reader at the
-end has the current state. Of remediations, their results and findings the recent past is read: denials are not open
-anywhere, and ends are posted again. All of these topics have one partition.
+end has the current state. Remediations, results and findings are read from the recent past, because denials are in no
+topic of open remediations, and ends are posted again. All of these topics have one partition.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -43,10 +43,10 @@ class Board:
         self._consumer = AIOKafkaConsumer(**kafka, enable_auto_commit=False)
         self._params = params
         self.positions: dict[Place, int] = {}
-        """The next offset of each topic that is followed, once `read_all` has ended."""
+        """The next offset of each followed topic, after `read_all` has ended."""
 
     async def read_all(self, now_ns: int) -> AsyncIterator[ConsumerRecord]:
-        """Yield the records up to the current ends of the topics; those of Progress are only followed."""
+        """Yield the records up to the current ends of the topics; the Progress topics are only followed."""
         self.positions = {}
         ends = await self._consumer.end_offsets(_PARTITIONS)
         self._consumer.resume(_FINDINGS)
@@ -74,7 +74,7 @@ class Board:
         return found
 
     async def _note_positions(self) -> None:
-        # Not by the records: those at the end of a compacted topic may be gone.
+        # The records do not have the positions, because compaction may have removed the last ones.
         self.positions = {(at.topic, at.partition): await self._consumer.position(at) for at in _FOLLOWED}
 
     async def _poll(self, timeout_ms: int) -> list[ConsumerRecord]:

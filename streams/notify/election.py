@@ -1,4 +1,4 @@
-"""A process of which a consumer group elects one of several, as of the notifier: its clients, its run, its health."""
+"""Runs a service of which a consumer group elects one instance, such as the notifier: clients, run, health."""
 
 import asyncio
 import logging
@@ -22,15 +22,15 @@ from streams.wire.topics import REJECTED, encode
 log = logging.getLogger(__name__)
 
 SESSION_S = 10
-"""After this long without a heartbeat another process takes over."""
+"""After this time without a heartbeat, another process takes over."""
 _START_RETRY_S = 2.0
 
 
 class ElectedService(ReadingLoop, Protocol):
-    """One of several processes; the elected one is active."""
+    """A service in several processes, of which the elected one is active."""
 
     async def run(self) -> None:
-        """Run until cancelled; raises Retry at the start while Kafka or a topic is missing."""
+        """Run until cancelled; raises Retry if Kafka or a topic is missing at the start."""
         ...
 
     @property
@@ -45,16 +45,16 @@ class ElectedService(ReadingLoop, Protocol):
 
 
 class Ownership(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka is untyped
-    """The result of the last election; lets a delivery end before the partition is given up."""
+    """The result of the last election; a delivery ends before the partition is revoked."""
 
     def __init__(self, partition: TopicPartition) -> None:
         self._partition = partition
         self.is_owner = False
         self.takeover_pending = False
         self.election = 0
-        """Counts assignments: what was read under another number is void."""
+        """Counts assignments; data that was read under another number is invalid."""
         self.delivering = asyncio.Lock()
-        """Locked during a delivery and its commit, which are bounded by the timeout of requests."""
+        """Locked during a delivery and its commit; the request timeout limits both."""
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         self.is_owner = False
@@ -73,7 +73,7 @@ async def open_clients(
     topics: Collection[str],
     reset: Literal["earliest", "latest"],
 ) -> tuple[AIOKafkaConsumer, AIOKafkaProducer]:
-    """Return the started consumer of the group, and a producer; raises Retry where Kafka or a topic is missing."""
+    """Start the consumer of the group and a producer and return both; raises Retry if Kafka or a topic is missing."""
     producer = AIOKafkaProducer(**kafka, acks="all", enable_idempotence=True)
     throttle_metadata_refresh(producer)
     consumer = AIOKafkaConsumer(
@@ -87,7 +87,7 @@ async def open_clients(
         await consumer.start()
     except KafkaConnectionError as error:
         raise Retry(f"cannot connect to Kafka: {error}") from error
-    # Kafka waits for ever for a topic that does not exist.
+    # The consumer would wait forever for a topic that does not exist.
     if missing := set(topics) - await consumer.topics():
         several = "s" if len(topics) > 1 else ""
         create = "create them" if several else "create it"
@@ -96,7 +96,7 @@ async def open_clients(
 
 
 def rejected_record(record: ConsumerRecord, stage: str, reason: str, now_ns: int) -> Rejected:
-    """Return what is published of a record that cannot be read."""
+    """Return the message for the rejected topic about a record that cannot be read."""
     return Rejected(
         topic=record.topic, partition=record.partition, offset=record.offset, stage=stage, reason=reason, at_ns=now_ns,
         value=record.value,
@@ -104,7 +104,7 @@ def rejected_record(record: ConsumerRecord, stage: str, reason: str, now_ns: int
 
 
 async def publish_rejected(producer: AIOKafkaProducer, rejected: Rejected) -> None:
-    """Publish a record that cannot be read on the rejected topic."""
+    """Publish an unreadable record on the rejected topic."""
     sent = encode(REJECTED, rejected)
     await producer.send_and_wait(sent.topic.name, sent.value, key=sent.key, headers=list(sent.headers))
 
@@ -112,7 +112,7 @@ async def publish_rejected(producer: AIOKafkaProducer, rejected: Rejected) -> No
 async def run_until_stopped(service: ElectedService, kafka: Mapping[str, Any], health: Health) -> None:
     """Run the service until SIGINT or SIGTERM; the next instance continues its work.
 
-    Waits for Kafka and the topics at the start, with a line for each reason.
+    At the start, waits for Kafka and the topics, and logs a line for each reason.
     """
     end_offsets = add_consumer_checks(service, kafka, health)
     health.ready_while("brokers", end_offsets.problem)

@@ -1,16 +1,16 @@
-"""Computes which alerts should be active in Alertmanager: a pure fold over findings, remediations and controls.
+"""Computes the alerts that should be active in Alertmanager, from findings, remediations and controls, without I/O.
 
-An open finding has one alert with constant labels. It has a second one, its page, after it was CRITICAL, without a
-parent and not shadow for `hold_s`, unless maintenance or an acknowledgement covers it; and another one, the mark by
-which Alertmanager mutes it, while its parent is open. The hold is measured by arrival (the broker's time of the
-record), not by event time: a page is for a person now, it must be sent even if the watermark does not move, and a
-backlog in which a finding opens and ends within a second must page no one. Posted alerts are recorded by label set; one
-that is not desired any more is ended, and its end is repeated for `resolved_s`: Alertmanager may stop before it
-notifies, or process a delayed post after it.
+An open finding has one alert with constant labels. After the finding was CRITICAL, not shadow and without a parent for
+`hold_s`, it has a second alert, its page, unless maintenance or an acknowledgement covers it. While its parent is open,
+it has another alert, the mark by which Alertmanager mutes it. The hold is measured by arrival (the broker's time of the
+record), not by event time: a page must be sent even if the watermark does not advance, and a finding in a backlog that
+opens and ends within a second must not page. Posted alerts are recorded by label set. An alert that is no longer
+desired is ended, and its end is repeated for `resolved_s`, because Alertmanager may stop before it notifies, or process
+a delayed post after it.
 
-A subject (a finding, a remediation, the watchdog) is evaluated when it changes, when its hold ends, when its alert is
-due for repetition, and all findings are evaluated when a control arrives, begins, ends or is removed: ten thousand open
-findings cost nothing in a second without these.
+A subject (a finding, a remediation, the watchdog) is evaluated when it changes, when its hold ends, and when its alert
+is due for repetition. All findings are evaluated when a control arrives, begins, ends or is removed. Without these
+events, ten thousand open findings cost nothing.
 """
 
 import heapq
@@ -35,9 +35,9 @@ from streams.wire.control_scope import is_active, subject_names
 from streams.wire.models import Control, ControlKind, Finding, Progress, Remediation, RemediationResult, Severity
 
 _NS = 1_000_000_000
-_MAX_CLOSED = 4096  # ends retained against late revisions: half an hour of a fleet's findings (2/s)
+_MAX_CLOSED = 4096  # retained ends, to detect late revisions: half an hour of a fleet's findings (2/s)
 _NEVER = sys.maxsize
-_END_REPEATS = 4  # an end is repeated after a quarter of its age: 19 posts in 2 h instead of 120 (choice)
+_END_REPEATS = 4  # an end is repeated after each quarter of its age: 19 posts in 2 h instead of 120 (choice)
 
 Identity = tuple[tuple[str, str], ...]
 
@@ -47,31 +47,31 @@ class _Posted:
     alert: Alert
     repeat_at_ns: int
     drop_at_ns: int = 0
-    """The end of the repetitions of its end; 0 while it is active, `_NEVER` if it is to be posted again first."""
+    """The time after which its end is not repeated; 0 while active, `_NEVER` if it must be posted again first."""
 
 
 @dataclass(slots=True)
 class Notifier:
-    """The state is rebuilt from the topics and Alertmanager's active alerts; none is on disk."""
+    """The state of all alerts; it is rebuilt from the topics and Alertmanager's active alerts, and not on disk."""
 
     params: NotifyParams
     _open: dict[str, Finding] = field(default_factory=dict)
     _closed: dict[str, tuple[int, Finding | None, int]] = field(default_factory=dict)
-    """By finding id: the highest revision, the last finding where there was one, and when it ended."""
+    """Finding id -> the highest revision, the last finding if it is known, and the time of its end."""
     _pageable_since_ns: dict[str, int] = field(default_factory=dict)
     _locations: dict[str, dict[str, str]] = field(default_factory=dict)
     _children: dict[str, set[str]] = field(default_factory=dict)
-    """Parent id -> the open findings that it explains."""
+    """Parent id -> its open child findings."""
     _controls: dict[str, Control] = field(default_factory=dict)
     _remediations: RemediationAlerts = field(init=False)
     _watchdog: Watchdog = field(init=False)
     _posted: dict[str, dict[Identity, _Posted]] = field(default_factory=dict)
-    """By subject id and label set."""
+    """Subject id -> label set -> posted alert."""
     _to_evaluate: dict[str, None] = field(default_factory=dict)
-    """Subjects to evaluate now; each stays until it has nothing to post."""
+    """Subjects to evaluate now; a subject stays until it has nothing to post."""
     _timers: list[tuple[int, str]] = field(default_factory=list)
     _next_timer_ns: dict[str, int] = field(default_factory=dict)
-    """The next evaluation of each, unless it changes; other entries of `_timers` are ignored."""
+    """Subject id -> its next evaluation without a change; other entries of `_timers` are ignored."""
     _next_control_ns: int = 0
     """The time at which a control begins or ends next."""
 
@@ -80,7 +80,7 @@ class Notifier:
         self._watchdog = Watchdog(self.params)
 
     def process(self, message: Finding | Control | Remediation | RemediationResult | Progress, arrived_ns: int) -> None:
-        """Process one message; neither the order of a finding's revisions nor repetitions matter."""
+        """Process one message; the order of a finding's revisions and repetitions have no effect."""
         match message:
             case Finding():
                 self._process_finding(message, arrived_ns)
@@ -98,7 +98,7 @@ class Notifier:
                     self._to_evaluate[WATCHDOG] = None
 
     def remove(self, key: str, arrived_ns: int) -> None:
-        """Process a tombstone: the finding, remediation or control with this id has ended."""
+        """Process a tombstone, which ends the finding, remediation or control with this id."""
         if self._controls.pop(key, None) is not None:
             self._next_control_ns = 0
         if (finding := self._open.pop(key, None)) is not None:
@@ -111,12 +111,12 @@ class Notifier:
     def restore(self, active: Iterable[Alert], now_ns: int) -> None:
         """Record our active alerts in Alertmanager, after the topics were read and before the first post.
 
-        Pages remain pages without a second hold, and alerts whose findings ended meanwhile will be ended. Findings that
-        ended within `ends_s` end once more: Alertmanager may have lost their alerts, and a receiver not its incident.
+        Pages stay pages without a second hold, and alerts of findings that ended meanwhile will be ended. Findings that
+        ended within `ends_s` end again: Alertmanager may have lost their alerts while a receiver has the incident.
         """
         for alert in active:
             if alert.labels.get("kind") == "watchdog":
-                continue  # it expires by itself unless the watermark advances
+                continue  # this alert expires by itself unless the watermark advances
             identity = alert.labels.get("finding_id", "")
             if alert.labels.get("kind") == "page" and identity in self._pageable_since_ns:
                 self._pageable_since_ns[identity] = 0
@@ -137,8 +137,8 @@ class Notifier:
     def due(self, now_ns: int) -> list[Alert]:
         """Return the alerts to post: new, changed, repeated and ended ones; call `posted` after success.
 
-        Marks come first, so that Alertmanager mutes a child before it has the child's alert. Ends come last, because a
-        restarted Alertmanager would notify a group whose active alerts it does not have yet as resolved.
+        Marks are first, so that Alertmanager mutes a child before it has the child's alert. Ends are last, because a
+        restarted Alertmanager without a group's active alerts would notify the group as resolved.
         """
         self._collect_due(now_ns)
         ended: list[Alert] = []
@@ -178,7 +178,7 @@ class Notifier:
                 self._posted.pop(identity, None)
 
     def unavailable(self) -> None:
-        """Record that no Alertmanager accepted a post: it may have lost all alerts, so that each is posted again."""
+        """Record that no Alertmanager accepted a post; it may have lost all alerts, so each is posted again."""
         for identity, posted in self._posted.items():
             for one in posted.values():
                 one.repeat_at_ns = 0
@@ -188,7 +188,7 @@ class Notifier:
 
     @property
     def desired_alerts(self) -> Mapping[Identity, Alert]:
-        """The posted alerts that were not ended."""
+        """The posted alerts that have not been ended."""
         return {key: one.alert for posted in self._posted.values() for key, one in posted.items() if not one.drop_at_ns}
 
     def _record_posted(self, alert: Alert, repeat_at_ns: int) -> None:
@@ -198,7 +198,7 @@ class Notifier:
         self._to_evaluate[identity] = None
 
     def _collect_due(self, now_ns: int) -> None:
-        """Select the findings whose timer is due, and all open ones where a control changed, began or ended."""
+        """Select the subjects with a due timer, and all open findings if a control changed, began or ended."""
         while self._timers and self._timers[0][0] <= now_ns:
             at_ns, identity = heapq.heappop(self._timers)
             if self._next_timer_ns.get(identity) == at_ns:
@@ -212,7 +212,7 @@ class Notifier:
             )
 
     def _schedule(self, identity: str, posted: Mapping[Identity, _Posted], now_ns: int) -> None:
-        """Set the timer of a subject without anything to post: the end of its hold or its alert's repetition."""
+        """Set the timer of a subject with nothing to post: the end of its hold or the repetition of its alert."""
         del self._to_evaluate[identity]
         times = [one.repeat_at_ns for one in posted.values()]
         if (since_ns := self._pageable_since_ns.get(identity)) is not None:
@@ -256,7 +256,7 @@ class Notifier:
             self._pageable_since_ns.pop(finding.id, None)
 
     def _set_parent(self, before: Finding | None, now: Finding | None) -> None:
-        """Update the children of the parents, and evaluate the children of a finding that begins or ends to explain."""
+        """Update the children of both parents, and evaluate the children of a new or former parent."""
         finding = now or before
         if finding is None:
             return
@@ -306,7 +306,7 @@ class Notifier:
         ):
             return [alert, page_alert(alert, finding.started_at_ns)]
         parent = self._open.get(finding.parent_id)
-        # A parent that is not shown must not mute its children.
+        # A shadow parent has no alert, so it must not mute its children.
         return [alert, explained_alert(alert)] if parent is not None and not parent.shadow else [alert]
 
     def _must_post(self, posted: _Posted | None, alert: Alert, now_ns: int) -> bool:
@@ -315,7 +315,7 @@ class Notifier:
         return now_ns >= posted.repeat_at_ns
 
     def _ended_alert(self, posted: _Posted, now_ns: int) -> Alert:
-        """Return the alert with its end: the episode's where it is over, else now."""
+        """Return the alert with its end: the episode's end if it has one, else now."""
         alert = posted.alert
         if posted.drop_at_ns:
             return alert
@@ -323,12 +323,12 @@ class Notifier:
         if alert.labels.get("kind") == "remediation":
             last, at_ns = None, now_ns
         annotations = build_annotations(last, self.params) if last is not None else None
-        # A device's clock ahead of ours must not delay the end.
+        # A device's clock may be ahead of ours and must not delay the end.
         return alert.ended(min(at_ns, now_ns), annotations)
 
 
 def _subject_of(alert: Alert) -> str:
-    """Return the id of the remediation or finding that an alert is of, or the watchdog's name."""
+    """Return the id of an alert's remediation or finding, or the watchdog's name."""
     if alert.labels.get("kind") == "watchdog":
         return WATCHDOG
     return alert.labels.get("remediation_id") or alert.labels.get("finding_id", "")
@@ -343,7 +343,7 @@ def is_silenced(finding: Finding, controls: Iterable[Control], now_ns: int) -> b
 def _covers(control: Control, finding: Finding, names: frozenset[str]) -> bool:
     match control.kind:
         case ControlKind.ACKNOWLEDGE:
-            # One finding only: an acknowledgement of everything, without an end, would stop all paging.
+            # Applies to one finding only: an acknowledgement of everything would stop all paging without an end.
             return control.subject_id == finding.id
         case ControlKind.MAINTENANCE:
             return control.subject_id in ("", finding.id) or control.subject_id in names

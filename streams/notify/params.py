@@ -1,4 +1,4 @@
-"""Settings of notifications; streams.config composes them, reads the secrets and refuses unknown keys."""
+"""Defines the settings of notifications; streams.config composes them, reads the secrets and refuses unknown keys."""
 
 from pathlib import Path
 from typing import ClassVar, Self
@@ -10,10 +10,10 @@ from streams.wire.login_settings import ClientFiles
 
 
 class NotifyParams(ClientFiles):
-    """Alertmanager's address, when to page, how often to repeat, and the targets of links; empty links are omitted."""
+    """Alertmanager's address, the times of pages and repetitions, and the targets of links; empty links are omitted."""
 
     cluster: str = ""
-    """The label `cluster` of every alert; empty: that of `[kafka]`. Several fabrics may share an Alertmanager."""
+    """The label `cluster` of every alert; default: `[kafka] cluster`. Several fabrics may share an Alertmanager."""
     alertmanagers: tuple[str, ...] = Field(default=("http://127.0.0.1:9093",), min_length=1)
     """All members of a cluster: each gets every alert, as Alertmanager's documentation requires."""
     username: str | None = None
@@ -21,7 +21,7 @@ class NotifyParams(ClientFiles):
     password: SecretStr | None = None
     """The user's password."""
     password_file: Path | None = None
-    """The files of password and token are read for each request, those of certificates when they change."""
+    """The file of the password. Files of passwords and tokens are read for each request, certificates on a change."""
     token: SecretStr | None = None
     """A bearer token, instead of a username and password."""
     token_file: Path | None = None
@@ -30,22 +30,22 @@ class NotifyParams(ClientFiles):
     """The limit of one request."""
 
     hold_s: float = Field(default=15, ge=0)
-    """A page waits this long for a parent finding, or for its end. DETECTION 3a."""
+    """A page waits this long for a parent finding or for the finding's end (DETECTION 3a)."""
     resend_s: ClassVar[float] = 60
-    """Interval of repetitions: an Alertmanager that restarted has all alerts again after this time."""
+    """Interval of repetitions; a restarted Alertmanager has all alerts again after this time."""
     expire_s: ClassVar[float] = 7200
-    """An alert without repetition ends after this time. Longer than the notifier or the way to Alertmanager may be
-    interrupted: an alert that expires meanwhile is notified as resolved, and pages again afterwards. The watchdog
+    """An alert without repetition ends after this time. It must exceed an interruption of the notifier or the path to
+    Alertmanager: an alert that expires meanwhile is notified as resolved, and pages again afterwards. The watchdog
     alert, which expires after `watchdog_s`, reports the interruption."""
     resolved_s: float = Field(default=7200, ge=0)
-    """An end is posted again for this time since Alertmanager last accepted it after an outage: one that was killed
-    before it notified the end has it again. Longer than the longest `group_interval` (an hour in the examples), for
-    which Alertmanager retains an end in memory only; Prometheus repeats for 15 minutes."""
+    """An end is repeated for this time after Alertmanager last accepted it after an outage, because a killed
+    Alertmanager may not have notified it. It must exceed the longest `group_interval` (an hour in the examples), for
+    which Alertmanager retains an end only in memory; Prometheus repeats for 15 minutes."""
     ends_s: ClassVar[float] = 7200
-    """A notifier that takes over posts the ends of findings of this time again: its predecessor may have had no
-    Alertmanager to post them to."""
+    """After a takeover, the ends of findings within this time are posted again, because the predecessor may not have
+    reached an Alertmanager."""
     remediation_s: ClassVar[float] = 86_400
-    """Denied, failed and unanswered remediations are alerts for at most this time."""
+    """Denied, failed and unanswered remediations have an alert for at most this time."""
     watchdog_s: ClassVar[float] = 300
     """The watchdog alert ends if the watermark of findings has not advanced for this time."""
 
@@ -54,11 +54,11 @@ class NotifyParams(ClientFiles):
     dashboard_url: str = ""
     """The URL of Grafana, such as `https://grafana.example.net`."""
     runbooks_url: str = ""
-    """The URL under which docs/runbooks is served; the page's name, such as `link-flap.md`, is appended."""
+    """The base URL of docs/runbooks; the page's name, such as `link-flap.md`, is appended."""
     finding_url: str = ""
     """The URL of a finding's JSON; `{id}` is replaced by its id."""
     link_prefixes: tuple[str, ...] = ()
-    """Links of findings and remediations are in alerts only below these URLs, or below the three above."""
+    """Alerts contain links of findings and remediations only below these URLs or the three above."""
 
     @field_validator("alertmanagers")
     @classmethod

@@ -1,7 +1,7 @@
 """Decides which remediations need a person, and builds their alerts.
 
-A remediation has at most one alert: it waits for an approval, was denied, failed, got no answer, or is escalated. Its
-state decides; a message without a state is judged by its verdict, its expiry and the results of its automation.
+A remediation has at most one alert: it waits for an approval, was denied, failed, got no answer, or is escalated. The
+state decides; without a state, the verdict, the expiry and the automation's results decide.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from streams.notify.params import NotifyParams
 from streams.wire.models import Outcome, Remediation, RemediationResult, RemediationState, Verdict
 
 _NS = 1_000_000_000
-_MAX_RETAINED = 4096  # closed remediations and results without a remediation, against late revisions
+_MAX_RETAINED = 4096  # closed remediations and results without a remediation, to detect late revisions
 
 
 class Problem(StrEnum):
@@ -35,7 +35,7 @@ _PROBLEM_OF_STATE: Mapping[RemediationState, Problem] = {
     RemediationState.ESCALATED: Problem.ESCALATED,
 }
 _LASTS = (Problem.WAITING, Problem.ESCALATED)
-"""Problems without a limit of time: only a person or the life cycle ends them."""
+"""Problems without a time limit, which only a person or the life cycle ends."""
 
 _STATEMENT: Mapping[Problem, str] = {
     Problem.WAITING: "waits for an approval",
@@ -55,7 +55,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class RemediationAlerts:
-    """The newest revision of each open remediation, and the results of those without a state."""
+    """The newest revision of each open remediation, and the results of remediations without a state."""
 
     params: NotifyParams
     _entries: dict[str, _Entry] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class RemediationAlerts:
             self._close(identity, remediation.revision)
         else:
             self._closed.pop(identity, None)
-            # Revisions of one problem do not prolong it.
+            # Another revision with the same problem does not prolong its alert.
             same = entry is not None and _problem_at_rest(entry.remediation) is _problem_at_rest(remediation)
             self._entries[identity] = _Entry(remediation, entry.arrived_ns if same and entry else arrived_ns)
         return True
@@ -93,7 +93,7 @@ class RemediationAlerts:
         if _has_state(entry.remediation) or identity in self._results:
             self._close(identity, entry.remediation.revision)
         else:
-            entry.is_removed = True  # without a state, an expiry is a tombstone alone
+            entry.is_removed = True  # without a state, an expiry is only a tombstone
         return True
 
     def alert(self, identity: str, now_ns: int) -> Alert | None:
@@ -102,7 +102,7 @@ class RemediationAlerts:
         return None if problem is None else self._build(self._entries[identity], problem, now_ns)
 
     def next_change_ns(self, identity: str, now_ns: int) -> int | None:
-        """Return when the alert changes without a message."""
+        """Return the time at which the alert changes without a message."""
         if (entry := self._entries.get(identity)) is None:
             return None
         times = (entry.remediation.expires_at_ns or 0, self._limit_ns(entry))
@@ -157,7 +157,7 @@ class RemediationAlerts:
             "remediation_id": remediation.id,
             "finding_id": remediation.finding_ids[0] if remediation.finding_ids else "",
             "action": remediation.action.name.lower(),
-            # An escalation pages: nothing more happens without a person.
+            # An escalation pages, because only a person can continue.
             "page": "true" if problem is Problem.ESCALATED else "",
             **subject_labels(remediation.target),
         }
@@ -187,7 +187,7 @@ def _has_state(remediation: Remediation) -> bool:
 
 
 def _problem_at_rest(remediation: Remediation) -> Problem | None:
-    """Return the problem that the state has."""
+    """Return the problem of the remediation's state."""
     return _PROBLEM_OF_STATE.get(remediation.state)
 
 

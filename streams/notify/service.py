@@ -1,10 +1,10 @@
 """Runs the notifier as a process: reads Kafka, posts to Alertmanager, and hands over to another notifier.
 
 The group `railsight-notify` elects one of several: the owner of the partition of findings posts, the others wait. A new
-owner reads what is open (board.py) and Alertmanager's active alerts before it posts, so a takeover neither pages again
-nor loses an alert. It reads findings from the end, to learn how an episode ended. Records that cannot be read go to the
-rejected topic. While Alertmanager is unavailable, processing goes on: each attempt computes the due
-alerts from the current state, so an alert that ended meanwhile is never posted.
+owner reads the open state (board.py) and Alertmanager's active alerts before it posts, so a takeover neither pages
+again nor loses an alert. It reads findings from the end for the details of ended episodes. It publishes unreadable
+records on the rejected topic. While Alertmanager is unavailable, processing continues: each attempt computes the due alerts
+from the current state, so an alert that ended meanwhile is never posted.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ from streams.wire.topics import BY_NAME, FINDINGS, INPUT_LOSSES, PROGRESS, REJEC
 
 GROUP = "railsight-notify"
 STAGE = "notify"
-"""The label `stage` of its metrics, and of the records that it rejects."""
+"""The label `stage` of its metrics and rejected records."""
 _FINDINGS = TopicPartition(FINDINGS.name, 0)
 ACCESS = Access(reads=TOPICS, writes=(REJECTED, INPUT_LOSSES), groups=(GROUP,))
 POLL_MS = 500
 """The maximum delay of a page beyond its hold."""
 RETRY_BACKOFF_S, RETRY_BACKOFF_MAX_S = 1.0, 30.0
-"""Waits between attempts while Alertmanager is unavailable: doubled from the first to the longest.
+"""The first and the longest wait between attempts while Alertmanager is unavailable; each wait doubles.
 
-Not streams.wire.retry: the service goes on reading between attempts, and each attempt posts another set of alerts."""
+The service does not use streams.wire.retry, because it reads between attempts and each attempt posts other alerts."""
 
 _CLOCK_WAIT_S = 2.0
-"""Wait for the first Progress after a takeover, by which the brokers' time is known. Without running stages the host's
+"""The wait for the first Progress after a takeover, which has the brokers' time; without running stages the host's
 clock is used."""
 
 log = structlog.get_logger()
@@ -52,7 +52,7 @@ log = structlog.get_logger()
 class NotifyService:
     """The notifier of one process; `kafka` are aiokafka's connection arguments (bootstrap_servers, TLS, SASL).
 
-    `run` ends only by cancellation, with Misconfigured, or with Retry where Kafka or a topic is missing at the start.
+    `run` ends only by cancellation, with Misconfigured, or with Retry if Kafka or a topic is missing at the start.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class NotifyService:
         self._not_before_ns = 0
         self._clock_wanted_until = 0.0
         self._position = 0
-        """The next offset of the findings."""
+        """The next offset of the topic of findings."""
         self.steps = 0
         self.is_retrying = False
 
@@ -80,7 +80,7 @@ class NotifyService:
 
     @property
     def positions(self) -> Mapping[Place, int]:
-        """The next offset of each partition that it reads, while it is active."""
+        """The next offset of each partition that this process reads, while it is active."""
         if not self.is_active:
             return {}
         return {**self._board.positions, (_FINDINGS.topic, _FINDINGS.partition): self._position}
@@ -123,14 +123,14 @@ class NotifyService:
             await asyncio.sleep(self._delay_s)
 
     def _check_attendance(self) -> None:
-        """After a pause in which another may have taken over, do so again: what is known may be over by now."""
+        """Take over again after a pause in which another process may have been elected; the state may be outdated."""
         if self._attendance.was_away():
             log.warning("stopped for longer than half the session, taking over again")
             self._ownership.takeover_pending = self._ownership.is_owner
             self._attendance.resume()
 
     async def _take_over(self, findings: AIOKafkaConsumer) -> None:
-        """Load what is open and Alertmanager's active alerts; after Retry it is repeated."""
+        """Load the open state and Alertmanager's active alerts; the caller repeats it after Retry."""
         await findings.seek_to_end()
         notifier = self._notifier = Notifier(self._params)
         now_ns = self._clock.now_ns()
@@ -144,11 +144,11 @@ class NotifyService:
         log.info("took over as the notifier", alerts=len(notifier.desired_alerts))
 
     async def _report_lost(self, findings: AIOKafkaConsumer) -> None:
-        """Report findings that were deleted unread: alerts that they ended are ended without their details."""
+        """Report findings that were deleted unread; the alerts that they end are ended without their details."""
         first = await findings.committed(_FINDINGS)
         begin = (await findings.beginning_offsets([_FINDINGS]))[_FINDINGS]
         if first is None:
-            # From here on a loss is known, whether or not a finding comes before it.
+            # From this offset on a loss can be detected, even before the first finding.
             await findings.commit({_FINDINGS: await findings.position(_FINDINGS)})
             return
         if first >= begin:
@@ -161,7 +161,7 @@ class NotifyService:
         await findings.commit({_FINDINGS: begin})  # else the next takeover would report them again
 
     def _observe_time(self, changes: Sequence[ConsumerRecord]) -> None:
-        """Learn the brokers' time from Progress, which each stage sends every second."""
+        """Update the brokers' time from Progress, which each stage sends every second."""
         appended_ms = [record.timestamp for record in changes if record.topic == PROGRESS.name]
         if appended_ms:
             self._clock.observe(max(appended_ms) * 1_000_000)
@@ -178,7 +178,7 @@ class NotifyService:
             await self._reject(record, str(error))
             return
         if is_history and not (isinstance(message, Finding) and message.is_closed):
-            return  # findings-open has what is open
+            return  # findings-open has the open findings
         if isinstance(message, Finding | Control | Remediation | RemediationResult | Progress):
             self._notifier.process(message, arrived_ns)
 
@@ -187,7 +187,7 @@ class NotifyService:
         log.warning("record rejected", topic=record.topic, offset=record.offset, reason=reason)
 
     async def _post_due(self) -> None:
-        # With a clock that is behind, an alert would have ended before it begins; Alertmanager would resolve it.
+        # With a clock that is behind, an alert would end before its begin, and Alertmanager would resolve it.
         if not self._clock.is_known and time.monotonic() < self._clock_wanted_until:
             return
         now_ns = self._clock.now_ns()
@@ -199,10 +199,10 @@ class NotifyService:
         try:
             await self._alertmanager.post(due)
         except Reject as error:
-            # A repetition would be refused too: the next resend tries again, when the finding may have changed.
+            # Alertmanager would refuse a repetition too; the next resend retries, when the finding may have changed.
             log.warning("alert refused by Alertmanager", reason=str(error))
         except (Retry, Misconfigured) as error:
-            # Valid settings (a password, a path) may fail temporarily; the notifier must survive it.
+            # Valid settings (a password, a path) may fail temporarily; the notifier must continue.
             self._notifier.unavailable()
             self._back_off(error)
             return

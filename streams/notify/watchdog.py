@@ -1,8 +1,8 @@
-"""Decides whether the pipeline works: the watchdog alert is active while the watermark of findings advances.
+"""Monitors the pipeline: the watchdog alert is active while the watermark of findings advances.
 
 The watermark of `attribute` advances only if collectors send, Kafka accepts, and `measure`, `correlate` and `attribute`
-process. A receiver outside of this installation reports when the alert is not repeated: that covers the notifier,
-Alertmanager and the network between as well.
+process. An external receiver reports a missing repetition of the alert, which also covers the notifier, Alertmanager
+and the network between them.
 """
 
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ class Watchdog:
     _advanced_ns: int | None = None
 
     def process(self, progress: Progress, arrived_ns: int) -> bool:
-        """Process one Progress; return whether the watermark advanced. The first one is only compared with."""
+        """Process one Progress and return whether the watermark advanced; the first one is only a reference."""
         if progress.stage != STAGE or progress.watermark_ns == IDLE_NS:
             return False
         known, self._watermark_ns = self._watermark_ns, progress.watermark_ns
         if known is None or known == progress.watermark_ns:
-            return False  # another value, also a lower one after a replay, is progress
+            return False  # any other value, even a lower one after a replay, is an advance
         self._advanced_ns = arrived_ns
         return True
 

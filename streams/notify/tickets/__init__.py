@@ -1,1 +1,1 @@
-"""Tickets of the repair desk: which remediations need a person's hands, and the ticket systems that get them."""
+"""Builds tickets of remediations that need manual work, and delivers them to ticket systems."""

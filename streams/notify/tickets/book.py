@@ -1,8 +1,8 @@
-"""Decides which remediations have an open ticket, and builds it: what a person reads, as plain values without markup.
+"""Decides which remediations have an open ticket, and builds the ticket's text as plain values without markup.
 
-A fold over the revisions of remediations, in their order. A ticket opens when a remediation needs a person's hands,
-changes with what a person reads of it, and closes when the remediation ends or another remediation has the work. All
-values come from the revision, none from a clock, so that the same record always makes the same ticket.
+Processes the revisions of remediations in their order. A ticket opens when a remediation needs manual work, changes
+with its text, and closes when the remediation ends or another remediation has the work. All values come from the
+revision, none from a clock, so that the same record always makes the same ticket.
 """
 
 import re
@@ -31,7 +31,7 @@ class TicketStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One ticket, in the order of the webhook's body. Absent values are empty; of findings there are at most 20."""
+    """One ticket, in the order of the webhook's body; absent values are empty, and `findings` has at most 20."""
 
     id: str
     revision: int
@@ -58,11 +58,11 @@ class Ticket:
     updated_at: str
 
     def is_same_work(self, other: "Ticket") -> bool:
-        """Return whether a person reads the same in both, but for the number and the time of the revision."""
+        """Return whether both tickets are equal except for the number and the time of the revision."""
         return replace(self, revision=0, updated_at="") == replace(other, revision=0, updated_at="")
 
     def to_json(self) -> dict[str, object]:
-        """Return the body of the webhook, in the spelling of the topics and without empty values."""
+        """Return the body of the webhook, with the topics' field names and without empty values."""
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
         return {
             _CAMEL.sub(lambda found: found[1].upper(), name): value
@@ -123,21 +123,21 @@ def _end(end: Endpoint) -> str:
 def _commands(remediation: Remediation) -> tuple[str, ...]:
     identity = remediation.id
     commands = (f"railsight remediations explain {identity}", f"railsight repaired {identity}")
-    # Only an escalation can be closed without a repair, where the target is in service.
+    # Only an escalation can be closed without a repair, because its target is in service.
     return (*commands, f"railsight reject {identity}") if remediation.state is RemediationState.ESCALATED else commands
 
 
 def _text(text: str) -> str:
-    """Return a text of a device on one line, in which a ticket system finds no link, no mention and no tag."""
+    """Return a device's text on one line, with links, mentions and tags disabled."""
     return without_markup(clean(text))
 
 
-_MAX_CLOSED = 4096  # ends retained against late revisions: more than a month of a fleet's repairs
+_MAX_CLOSED = 4096  # retained ends, to detect late revisions: more than a month of a fleet's repairs
 
 _REPAIR_STATES = frozenset((State.APPROVED, State.ACCEPTED, State.NO_ANSWER))
 _HOSTS = frozenset((Action.CORDON_HOST, Action.REBOOT_HOST))
 _ENDS = frozenset((State.CLOSED, State.DENIED, State.EXPIRED, State.SHADOW, State.FAILED))
-"""States after which there is nothing to do by hand: it is over, was not allowed, or failed and changed nothing."""
+"""States without manual work: the remediation is over, was not permitted, or failed without a change."""
 
 
 class ChangeKind(StrEnum):
@@ -160,10 +160,9 @@ class Change:
 def needs_hands(remediation: Remediation) -> bool:
     """Return whether a person must work on the target.
 
-    A repair of a link that was approved; a host that is out of service, because `decide` orders no repair of hosts
-    (at most a restart by automation); and every escalation. WAITING, DENIED and EXPIRED need a decision, for which
-    there are alerts, and nothing is carried out in SHADOW; a revision without a state is of a version without a life
-    cycle.
+    True for an approved repair of a link, for every escalation, and for a host that is out of service, because `decide`
+    orders no repair of hosts (at most a restart by automation). WAITING, DENIED and EXPIRED need a decision, for which
+    there are alerts; SHADOW changes nothing; a revision without a state comes from a version without a life cycle.
     """
     state = remediation.state
     if state is State.ESCALATED:
@@ -174,7 +173,7 @@ def needs_hands(remediation: Remediation) -> bool:
 
 
 def is_over(remediation: Remediation) -> bool:
-    """Return whether an open ticket closes: the remediation ended, or a drained link has a repair order of its own."""
+    """Return whether an open ticket closes, because the remediation ended or a drained link has a repair order."""
     is_link = remediation.action not in _HOSTS
     return remediation.state in _ENDS or (is_link and remediation.state is State.DRAINED)
 
@@ -193,9 +192,9 @@ class TicketBook:
         return self._open
 
     def process(self, remediation: Remediation) -> Change | None:
-        """Process a revision; return the change of its ticket, None if a person reads the same as before.
+        """Process a revision; return the change of its ticket, or None if the text stays the same.
 
-        Raises Reject for a remediation that needs a ticket and has an unusable id.
+        Raises Reject for a remediation that needs a ticket but has an unusable id.
         """
         identity = remediation.id
         before = self._open.get(identity)

@@ -1,8 +1,8 @@
-"""Sends requests to a ticket system, and raises errors by the reaction that they need.
+"""Sends requests to a ticket system, and raises a different error for each reaction of the caller.
 
-A refusal of this ticket raises Reject; a response that no repetition can change (login, address, redirect) raises
-Misconfigured; a request without an answer raises Interrupted; everything else raises Retry, or Busy if the server names
-a time. Redirects are not followed, because the token would go to another server. Proxies are not used.
+A refusal of this ticket raises Reject; an error that a repetition cannot change (login, address, redirect) raises
+Misconfigured; a request without an answer raises Interrupted; all other errors raise Retry, or Busy if the server names
+a time. Redirects are not followed, because another server would get the token. Proxies are not used.
 """
 
 import ssl
@@ -20,7 +20,7 @@ from streams.wire.errors import Misconfigured, Reject, Retry
 
 
 class Busy(Retry):
-    """The ticket system names the time to wait, or cannot answer reliably before it."""
+    """Raised if the ticket system names the time to wait, or cannot answer reliably before that time."""
 
     def __init__(self, message: str, after_s: float) -> None:
         super().__init__(message)
@@ -28,23 +28,23 @@ class Busy(Retry):
 
 
 class Interrupted(Retry):
-    """A request was sent and has no answer: the ticket system may have carried it out."""
+    """Raised for a request without an answer, which the ticket system may have carried out."""
 
 
 MAX_RESPONSE = 1 << 20
-"""Bytes read of a response; a page of an issue's comments has some 100 kB."""
+"""The limit of bytes to read from a response; a page of an issue's comments has some 100 kB."""
 _TICKET_REFUSED = frozenset((400, 409, 410, 413, 414, 422, 431))
 _BUSY = frozenset((408, 425, 429, 503))
 _MAX_RETRY_AFTER_S = 600.0
 
 
 class HttpClient:
-    """A client of one server; an async context. `conflicts` is False where 409 means a repetition can succeed."""
+    """A client of one server; an async context. `conflicts` is False if a repetition can succeed after 409."""
 
     def __init__(self, params: TicketParams, *, conflicts: bool = True) -> None:
         self._params = params
         self._refused = _TICKET_REFUSED if conflicts else _TICKET_REFUSED - {409}
-        # A connection for each request: a request on a reused one that the server closes has no answer.
+        # Each request has its own connection, because a reused one may be closed by the server without an answer.
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=params.timeout_s),
             connector=aiohttp.TCPConnector(ssl=_tls(params), limit=1, force_close=True),
@@ -59,7 +59,7 @@ class HttpClient:
         query: Mapping[str, str] | None = None,
         is_missing_none: bool = False,
     ) -> Any:
-        """Return the parsed JSON of a response, None if it is empty or, with `is_missing_none`, 404."""
+        """Return the parsed JSON of a response; None if it is empty or, with `is_missing_none`, for status 404."""
         url = self._params.url + path
         headers = {"Accept": "application/json", **authorization(self._params)}
         data = None
@@ -87,7 +87,7 @@ class HttpClient:
         if status in _BUSY and (after_s := _retry_after_s(response)) is not None:
             return Busy(message, after_s)
         if status >= 500:
-            # A gateway may answer so after the server has carried out the request.
+            # A gateway may send this answer after the server has carried out the request.
             return Interrupted(message)
         if status in _BUSY or status == 409:
             return Retry(message)
@@ -103,7 +103,7 @@ class HttpClient:
 
 
 def parse(content: bytes, what: str) -> Mapping[str, Any]:
-    """Return a JSON object; raises Retry on anything else, because another server may respond for a while."""
+    """Return a JSON object; raises Retry for other content, because another server may respond temporarily."""
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -114,7 +114,7 @@ def parse(content: bytes, what: str) -> Mapping[str, Any]:
 
 
 def authorization(params: TicketParams) -> dict[str, str]:
-    """Return the header of the login; raises Misconfigured if the token's file is unreadable or unusable."""
+    """Return the login header; raises Misconfigured if the token's file is unreadable or unusable."""
     if params.token_file is None:
         return {}
     try:
@@ -134,7 +134,7 @@ def authorization(params: TicketParams) -> dict[str, str]:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """Return the body, cut after MAX_RESPONSE bytes, which is not JSON any more."""
+    """Return the body, truncated after MAX_RESPONSE bytes, which makes it invalid JSON."""
     pieces, size = [], 0
     async for piece in response.content.iter_any():
         pieces.append(piece)

@@ -1,9 +1,9 @@
-"""Delivers tickets to Jira Cloud by its REST API v3: one issue for each, found by the label `railsight-ID`.
+"""Delivers tickets to Jira Cloud by its REST API v3, with one issue per ticket, found by the label `railsight-ID`.
 
-Creating an issue is not idempotent, and Jira's search has a new issue only after a while. Therefore an issue is created
-only if a search does not find it, and not within `index_s` after a takeover or after a request without an answer. A
-comment ends with a mark, and is not repeated if one of the newest comments has it. A person may close the issue before
-the remediation ends; it then stays closed, with comments.
+Creating an issue is not idempotent, and Jira's search finds a new issue only after a delay. Therefore an issue is
+created only if a search does not find it, and not within `index_s` after a takeover or a request without an answer. A
+comment ends with a mark, and is not repeated if one of the newest comments has the mark. A person may close the issue
+before the remediation ends; the issue then stays closed, with comments.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,17 +22,17 @@ _DONE = "done"
 
 
 class Jira:
-    """One project of a Jira site."""
+    """A client of one project of a Jira site."""
 
     def __init__(self, client: HttpClient, params: JiraParams, now_s: Callable[[], float]) -> None:
         self._client, self._params, self._now_s = client, params, now_s
         self._issues: dict[str, str] = {}
-        """The issues of open tickets, by remediation id: search does not have new ones yet."""
+        """Remediation id -> the issue of its open ticket, because search does not find new issues yet."""
         self._search_proves_s = 0.0
-        """The time from which a search without a result proves that there is no issue."""
+        """From this time on, a search without a result proves that there is no issue."""
 
     async def prepare(self) -> None:
-        """Check that project and issue type exist; a predecessor may have created issues that search does not have."""
+        """Check that project and issue type exist; assume that search lacks new issues of a predecessor."""
         self._issues.clear()
         self._search_proves_s = self._now_s() + self._params.index_s
         project = await self._get(f"{_API}/project/{quote(self._params.project, safe='')}")
@@ -61,7 +61,7 @@ class Jira:
             self._issues.pop(ticket.id, None)
             raise Reject(f"the issue {issue} of the remediation {ticket.id} is not there any more")
         if change.kind is ChangeKind.OPENED:
-            return  # created before, by a request without an answer
+            return  # a request without an answer has created the issue
         await self._comment(issue, change)
         fields = status.get("fields")
         is_done = _category(fields.get("status") if isinstance(fields, dict) else None) == _DONE
@@ -73,7 +73,7 @@ class Jira:
             await self._move(issue, to_done=False)
 
     async def _find(self, ticket: Ticket) -> str | None:
-        """Return the key of the ticket's issue; raises Busy while a search without a result proves nothing."""
+        """Return the key of the ticket's issue; raises Busy while search may lack the issue."""
         if (known := self._issues.get(ticket.id)) is not None:
             return known
         project = self._params.project
@@ -105,7 +105,7 @@ class Jira:
             "labels": [*self._params.labels, label(ticket)],
         }
         path = f"{_API}/issue"
-        # Until there is a key, the request may have created an issue that search does not have.
+        # Without a key in the answer, the request may have created an issue that search does not find yet.
         self._search_proves_s, before_s = self._now_s() + self._params.index_s, self._search_proves_s
         try:
             content = await self._client.request("POST", path, {"fields": fields})
@@ -120,7 +120,7 @@ class Jira:
         self._issues[ticket.id] = quote(key, safe="")
 
     async def _comment(self, issue: str, change: Change) -> None:
-        """Add the comment of a change, unless it is there."""
+        """Add the comment of a change, unless it exists."""
         path = f"{_API}/issue/{issue}/comment"
         page = await self._get(path, {"orderBy": "-created", "maxResults": _NEWEST_COMMENTS})
         mark = comment_mark(change.ticket)
@@ -129,7 +129,7 @@ class Jira:
             await self._client.request("POST", path, {"body": comment_body(change)})
 
     async def _move(self, issue: str, *, to_done: bool) -> None:
-        """Apply the transition to a status of the category Done, or to another one; raises Reject if there is none."""
+        """Apply a transition to a status of the category Done, or of another one; raises Reject if there is none."""
         path = f"{_API}/issue/{issue}/transitions"
         name = self._params.close_transition if to_done else ""
         for transition in _objects(await self._get(path) or {}, "transitions"):
@@ -145,7 +145,7 @@ class Jira:
             )
 
     async def _get(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any] | None:
-        """Return an object of Jira, None if it does not exist."""
+        """Return an object of Jira, or None if it does not exist."""
         content = await self._client.request("GET", path, query=query, is_missing_none=True)
         return None if content is None else parse(content, path)
 
@@ -156,7 +156,7 @@ def label(ticket: Ticket) -> str:
 
 
 def _objects(page: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """Return the objects of a list; raises Retry if it is none, as `parse` does."""
+    """Return the objects of a list; raises Retry for other content, as `parse` does."""
     found = page.get(name)
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise Retry(f"the response of Jira has no list of {name}")
@@ -170,7 +170,7 @@ def _category(status: Any) -> str:
 
 
 MAX_SUMMARY = 255
-"""The limit of an issue's issue_summary."""
+"""Jira's limit of an issue's summary, in characters."""
 
 _STATEMENTS = {
     ChangeKind.REOPENED: "The remediation needs a person again.",
@@ -180,30 +180,30 @@ _STATEMENTS = {
 
 
 def issue_summary(ticket: Ticket) -> str:
-    """Return the issue_summary, cut to Jira's limit."""
+    """Return the summary of an issue, cut to Jira's limit."""
     title = ticket.title
     return title if len(title) <= MAX_SUMMARY else f"{title[: MAX_SUMMARY - 1]}…"
 
 
 def issue_description(ticket: Ticket) -> dict[str, Any]:
-    """Return the issue_description of a new issue."""
+    """Return the description of a new issue."""
     return _document(_lines(ticket), ticket.commands)
 
 
 def comment_body(change: Change) -> dict[str, Any]:
-    """Return the comment_body of a change; its last line is the comment_mark by which a repetition finds it."""
+    """Return the comment of a change; its last line is the mark by which a repetition finds it."""
     ticket = change.ticket
     lines = [_STATEMENTS[change.kind], *_lines(ticket)]
     return _document([*lines, comment_mark(ticket)], ())
 
 
 def comment_mark(ticket: Ticket) -> str:
-    """Return the line that identifies a comment_body."""
+    """Return the line that identifies a comment."""
     return f"railsight remediation {ticket.id}, revision {ticket.revision}"
 
 
 def document_texts(node: Any) -> Iterator[str]:
-    """Yield the document_texts of a document, in their order, however deep it is."""
+    """Yield the texts of a document of any depth, in their order."""
     pending = [node]
     while pending:
         one = pending.pop()

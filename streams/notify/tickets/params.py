@@ -1,4 +1,4 @@
-"""Settings of tickets: the ticket system's URL, its login and its kind; streams.config has them as `[tickets]`."""
+"""Defines the settings of `[tickets]`: the ticket system's URL, login and kind."""
 
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -23,8 +23,8 @@ class JiraParams(BaseModel):
     close_transition: str = ""
     """The name of the transition that closes an issue; empty: the first one to a status of the category Done."""
     index_s: ClassVar[float] = 120
-    """Jira's search has a new issue after seconds to minutes (Atlassian, "Search And Reconcile"). A predecessor, or a
-    request without an answer, may have created the issue: until this time, a search without a result proves nothing."""
+    """After a takeover or a request without an answer, a search without a result is not trusted for this time: Jira's
+    search finds a new issue after seconds to minutes (Atlassian, "Search And Reconcile")."""
 
     @field_validator("labels")
     @classmethod
@@ -35,26 +35,26 @@ class JiraParams(BaseModel):
 
 
 class TicketParams(BaseModel):
-    """One ticket system. The token is in a file, which is read before each request, so that it can be replaced."""
+    """One ticket system. The file of the token is read before each request, so that the token can be replaced."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["webhook", "jira"] = "webhook"
     """The kind of ticket system."""
     url: str
-    """Webhook: the URL below which each ticket has its own; Jira: the site, such as `https://example.atlassian.net`."""
+    """Webhook: the base of the tickets' URLs; Jira: the site, such as `https://example.atlassian.net`."""
     username: str = Field(default="", pattern=r"^[^:]*$")
-    """With it the token is the password of HTTP Basic (Jira Cloud: the account's e-mail); without it a bearer token."""
+    """The user of HTTP Basic, whose password is the token (Jira Cloud: the account's e-mail); empty: a bearer token."""
     token_file: Path | None = None
-    """The file of the token, or of the password where a username is set."""
+    """The file of the token, or of the password if a username is set."""
     ca_file: Path | None = None
-    """The CA that verifies the server's certificate; default: those of the system."""
+    """The CA that verifies the server's certificate; default: the system's CAs."""
     timeout_s: ClassVar[float] = 10
     """Limit of one request."""
     backoff_s: ClassVar[float] = 1
     """The first wait between attempts."""
     backoff_max_s: ClassVar[float] = 60
-    """Waits between attempts: doubled from the first to the longest."""
+    """The longest wait between attempts; each wait doubles."""
     jira: JiraParams | None = None
     """The project and the workflow of Jira Cloud."""
 

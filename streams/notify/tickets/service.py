@@ -1,10 +1,10 @@
-"""Runs the delivery of tickets as a process: reads remediations in order, and commits what the ticket system has.
+"""Runs the delivery of tickets as a process: reads remediations in order, and commits offsets after the delivery.
 
 The group `railsight-tickets` elects one of several. A new owner reads the topic from its beginning: up to the committed
-offset it rebuilds the open tickets, beyond it delivers. The first owner of a cluster, without a committed offset, opens
-the tickets that are open now, and none of the past. An offset is committed after its ticket was delivered, so a ticket
-system that is away loses nothing; what was delivered and not committed is repeated, which has no second effect. After a
-pause in which another process may have been elected, it takes over again before it delivers.
+offset it rebuilds the open tickets, after it the owner delivers. The first owner of a cluster, without a committed
+offset, opens the tickets that are open now, and none of the past. An offset is committed after the delivery of its
+ticket, so an unavailable ticket system misses nothing; a delivery without a commit is repeated, without a second
+effect. After a pause in which another process may have been elected, the process takes over again before it delivers.
 """
 
 import asyncio
@@ -39,24 +39,24 @@ PARTITION = TopicPartition(REMEDIATIONS.name, 0)
 
 @dataclass(slots=True)
 class Delivery:
-    """One delivery; without a change and a rejected record there is only the offset to commit."""
+    """One delivery; without a change and a rejected record, it only commits the offset."""
 
     next_offset: int
     """The offset to commit after it."""
     change: Change | None = None
     rejected: Rejected | None = None
     is_done: bool = False
-    """It was delivered, and its offset is not committed yet."""
+    """True if it was delivered but its offset is not committed yet."""
 
 
 GROUP = "railsight-tickets"
 ACCESS = Access(reads=(REMEDIATIONS,), writes=(REJECTED, INPUT_LOSSES), groups=(GROUP,))
 STAGE = "tickets"
-"""The label `stage` of its metrics, and of the records that it rejects."""
+"""The label `stage` of its metrics and rejected records."""
 POLL_MS = 500
 _WATCH_S = 1.0
 _PAUSE_S = 0.1
-"""After every failure, so that a failing broker is not called in a loop."""
+"""The pause after every failure, so that a failing broker is not called in a loop."""
 
 log = structlog.get_logger()
 
@@ -65,7 +65,7 @@ class TicketService:
     """The delivery of one process; `kafka` are aiokafka's connection arguments (bootstrap_servers, TLS, SASL).
 
     `run` ends only by cancellation, with Misconfigured if the token's file or the CA is unreadable at the start, or
-    with Retry where Kafka or the topic is missing.
+    with Retry if Kafka or the topic is missing.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ class TicketService:
         self._attendance = Attendance(SESSION_S, time.monotonic, time.process_time)
         self._book = TicketBook(notify)
         self._deliveries: deque[Delivery] = deque()
-        """Deliveries that are not committed, in the order of the topic."""
+        """Deliveries without a committed offset, in the order of the topic."""
         self._openings: dict[str, int] = {}
         """Open ticket -> the offset of the record that opened it."""
         self._past_end, self._past_open = 0, frozenset[str]()
-        """The end of the topic at the first start, and the tickets that were open there: of others nothing is sent."""
+        """The end of the topic at the first start, and the tickets that were open then; earlier others are not sent."""
         self._election = 0
-        """The election under which the deliveries were read."""
+        """The election in which the deliveries were read."""
         self._is_prepared = False
         self._delay_s = 0.0
         self._not_before_s = 0.0
@@ -104,7 +104,7 @@ class TicketService:
 
     @property
     def positions(self) -> Mapping[Place, int]:
-        """The next offset of the remediations, unless it has to deliver first or is not active."""
+        """The next offset of the remediations; empty while deliveries wait or the process is not active."""
         if not self.is_active or self._deliveries:
             return {}
         return {(PARTITION.topic, PARTITION.partition): self._position}
@@ -130,7 +130,7 @@ class TicketService:
                 await self._step()
 
     async def _watch(self) -> None:
-        """Measure pauses of the process, also while a request waits for its response."""
+        """Measure pauses of the process, even while a request waits for its response."""
         while True:
             self._attendance.was_away()
             await asyncio.sleep(_WATCH_S)
@@ -151,13 +151,13 @@ class TicketService:
             elif self._ownership.takeover_pending:
                 await self._take_over()
             else:
-                # While deliveries wait the partition is paused, but polls go on, or Kafka would elect another owner.
+                # While deliveries wait, the partition is paused, but polls continue, or Kafka elects another owner.
                 timeout_ms = min(POLL_MS, max(0, round(wait_s * 1000))) if self._deliveries else POLL_MS
                 self._read(await self._poll(timeout_ms))
                 if wait_s <= 0:
                     await self._deliver_next()
         except (Retry, Misconfigured, KafkaError) as error:
-            # A login or an address that is refused may be corrected at the server; nothing may be lost until then.
+            # A refused login or address may be corrected at the server; nothing may be lost until then.
             self._back_off(error)
             self._report(is_blocked=True)
             await asyncio.sleep(_PAUSE_S)
@@ -171,7 +171,7 @@ class TicketService:
         return [record for batch in batches.values() for record in batch]
 
     async def _take_over(self) -> None:
-        """Rebuild the open tickets up to the committed offset; after an error it is repeated."""
+        """Rebuild the open tickets up to the committed offset; the caller repeats it after an error."""
         consumer, election = self._consumer, self._ownership.election
         first = await consumer.committed(PARTITION)
         begin = (await consumer.beginning_offsets([PARTITION]))[PARTITION]
@@ -191,7 +191,7 @@ class TicketService:
             await self._publish_loss(first, begin - first)
             first = begin
         if not self._is_replaced(election):
-            # Kafka refuses it if another process was elected while this one was stopped.
+            # Kafka refuses the commit if another process was elected while this one was stopped.
             await consumer.commit({PARTITION: first})
             await self._rebuild(election, first)
         if self._is_replaced(election):
@@ -207,18 +207,18 @@ class TicketService:
         await publish_loss(self._producer, loss)
 
     async def _rebuild(self, election: int, first: int) -> None:
-        """Read from the beginning up to the offset `first`, and queue what follows it."""
+        """Read from the beginning up to the offset `first`, and queue the following records."""
         self._book, self._deliveries, self._openings = TicketBook(self._notify), deque(), {}
         await self._consumer.seek_to_beginning(PARTITION)
         while not self._is_replaced(election) and await self._consumer.position(PARTITION) < first:
             self._read(await self._poll(POLL_MS), first)
 
     def _is_replaced(self, election: int) -> bool:
-        """Return whether another process may have been elected since."""
+        """Return whether another process may have been elected since that election."""
         return self._ownership.election != election or not self._ownership.is_owner or self._attendance.was_away()
 
     def _read(self, records: list[ConsumerRecord], first: int = 0) -> None:
-        """Process records; those before the offset `first` were delivered."""
+        """Process records; records before the offset `first` were delivered."""
         for record in records:
             self.steps += 1
             self._position = record.offset + 1
@@ -235,14 +235,14 @@ class TicketService:
                 self._enqueue(record.offset + 1, change, rejected)
 
     def _enqueue(self, next_offset: int, change: Change | None, rejected: Rejected | None) -> None:
-        """Add a record; successive ones without an effect are one delivery."""
+        """Add a record to the queue; consecutive records without an effect share one delivery."""
         if change is None and rejected is None and self._deliveries:
             self._deliveries[-1].next_offset = next_offset
         else:
             self._deliveries.append(Delivery(next_offset, change, rejected))
 
     async def _deliver_next(self) -> None:
-        """Deliver the head of the queue, and commit its offset; after an error both are repeated, once each."""
+        """Deliver the head of the queue and commit its offset; after an error, a finished delivery is not repeated."""
         async with self._ownership.delivering:
             if self._is_replaced(self._election):
                 return
@@ -270,7 +270,7 @@ class TicketService:
         try:
             await self._system.deliver(change)
         except Reject as error:
-            # A repetition would be refused too, and the tickets behind it would wait for ever.
+            # The system would refuse a repetition too, and the following tickets would wait forever.
             self._count("railsight_tickets_refused_total")
             log.warning("ticket refused", ticket=ticket.id, change=change.kind.value, reason=str(error))
             return
@@ -295,7 +295,7 @@ class TicketService:
         self._metrics.count(name, STAGE, PARTITION.partition, topic=REMEDIATIONS.name, by=by)
 
     def _select(self, offset: int, change: Change | None) -> Change | None:
-        """Return the change, None if its ticket was over before the first start."""
+        """Return the change, or None if its ticket was closed before the first start."""
         if change is None:
             return None
         identity = change.ticket.id
