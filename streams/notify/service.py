@@ -3,8 +3,8 @@
 The group `railsight-notify` elects one of several: the owner of the partition of findings posts, the others wait. A new
 owner reads the open state (board.py) and Alertmanager's active alerts before it posts, so a takeover neither pages
 again nor loses an alert. It reads findings from the end for the details of ended episodes. It publishes unreadable
-records on the rejected topic. While Alertmanager is unavailable, processing continues: each attempt computes the due alerts
-from the current state, so an alert that ended meanwhile is never posted.
+records on the rejected topic. While Alertmanager is unavailable, processing continues: each attempt computes the due
+alerts from the current state, so an alert that ended meanwhile is never posted.
 """
 
 import asyncio

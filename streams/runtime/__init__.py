@@ -1,1 +1,1 @@
-"""Faust apps and the stage runner: binds a pure stage to its topics, its clock and its snapshots."""
+"""Runs stages on Faust: connects a stage without I/O to its topics, its clock and its snapshots."""

@@ -1,8 +1,8 @@
 """Reads and changes the ACLs and the SCRAM users of a cluster, for which aiokafka's admin client has no methods.
 
-The embedded broker gets one user for each part of railsight, with least privileges. Passwords are made at the first
-start, in files that only the owner of the data can read; the brokers get the users and ACLs at each start, so that a
-new part, or one with other topics, has them after an upgrade.
+The embedded broker has one user per part of railsight, with least privileges. The first start makes the passwords, in
+files that only the owner of the data can read. Each start sends users and ACLs to the brokers, so that a new part, or
+a part with other topics, has them after an upgrade.
 """
 
 import datetime as dt
@@ -47,19 +47,19 @@ from streams.wire.topics import READER, Access
 _OK, _SECURITY_DISABLED = 0, 54
 _SHA_512 = 2
 _ITERATIONS = 4096
-"""Kafka's least and default; the passwords are random, so that more would protect nothing."""
+"""Kafka's minimum and default; more iterations are useless because the passwords are random."""
 _SALT_BYTES = 16
 _SETTLE_S = 30.0
 _POLL_S = 0.02
 
 
 def _fields(acl: Acl) -> tuple[int | str, ...]:
-    """Return an ACL as the requests have it."""
+    """Return the fields of an ACL in the order of the requests."""
     return acl.resource, acl.name, acl.pattern, acl.principal, acl.host, acl.operation, acl.permission
 
 
 class _CreateAcls(Request[CreateAclsRequest_v1]):  # type: ignore[misc] # aiokafka is untyped
-    """Several ACLs at once; to be deleted, each is an exact filter."""
+    """A request with several ACLs; in a request to delete them, each is an exact filter."""
 
     API_KEY = 30
 
@@ -117,7 +117,7 @@ class _AlterUsersStruct(RequestStruct):  # type: ignore[misc] # aiokafka is unty
 
 
 class _AlterUsers(Request[_AlterUsersStruct]):  # type: ignore[misc] # aiokafka is untyped
-    """AlterUserScramCredentials."""
+    """The request AlterUserScramCredentials."""
 
     API_KEY = 51
 
@@ -141,7 +141,7 @@ class AccessAdmin:
         self._bootstrap = bootstrap
 
     async def acls(self, broker: int | None = None) -> list[Acl]:
-        """Return all ACLs, as this broker has them or any."""
+        """Return all ACLs of this broker, or of any broker."""
         any_acl = DescribeAclsRequest(Resource.ANY, None, Pattern.ANY, None, None, Operation.ANY, Permission.ANY)
         answer = await self._send(any_acl, broker)
         self._check(answer.error_code, answer.error_message)
@@ -152,7 +152,7 @@ class AccessAdmin:
         ]
 
     async def create(self, acls: Iterable[Acl]) -> None:
-        """Create these ACLs; one that exists stays."""
+        """Create these ACLs; existing ones stay."""
         answer = await self._send(_CreateAcls(list(acls)))
         for code, message in answer.creation_responses:
             self._check(code, message)
@@ -170,7 +170,7 @@ class AccessAdmin:
             self._check(code, f"{user}: {message}")
 
     async def until_applied(self, acls: Iterable[Acl]) -> None:
-        """Return once every broker applies these ACLs; a change reaches the brokers a moment later."""
+        """Wait until every broker applies these ACLs, because brokers apply a change with a delay."""
         wanted = set(acls)
         brokers = [broker.nodeId for broker in self._admin._client.cluster.brokers()]  # noqa: SLF001 — see _send
 
@@ -199,7 +199,7 @@ class AccessAdmin:
 
 @asynccontextmanager
 async def open_access_admin(options: Mapping[str, Any]) -> AsyncIterator[AccessAdmin]:
-    """Yield the access control of the cluster of these client options; raise Retry where no broker answers."""
+    """Yield the access control of the cluster of these client options; raises Retry if no broker answers."""
     bootstrap = ",".join(options["bootstrap_servers"])
     client = AIOKafkaAdminClient(**options)
     try:
@@ -226,12 +226,12 @@ class BrokerLogin:
 
     @property
     def folder(self) -> Path:
-        """The folder of the passwords, one file a part."""
+        """The folder with one password file per part."""
         return self.data / _LOGINS
 
     @property
     def kcat(self) -> Path:
-        """The file with kcat's settings for the user `railsight-reader`, of the option -F."""
+        """The file with kcat's settings for the user `railsight-reader`, for the option -F."""
         return self.data / KCAT
 
     def settings(self) -> dict[str, str | bool]:
@@ -241,7 +241,7 @@ class BrokerLogin:
 
 
 def secure(params: KafkaParams, data: Path) -> tuple[Security | None, BrokerLogin | None]:
-    """Return how the brokers of a data folder identify clients, and how clients log in; None without users."""
+    """Return the brokers' security and the clients' login for a data folder; None and None without users."""
     if params.security == "none":
         return None, None
     certificate = ca = None
@@ -256,7 +256,7 @@ def secure(params: KafkaParams, data: Path) -> tuple[Security | None, BrokerLogi
 
 
 async def create_users(kafka: EmbeddedKafka, login: BrokerLogin, needs: Mapping[str, Access]) -> None:
-    """Create the users and ACLs of all parts, and write the settings of kcat; `needs` is what the parts do."""
+    """Create the users and ACLs of all parts, and write kcat's settings; `needs` has the access of each part."""
     login.folder.mkdir(exist_ok=True, mode=0o700)
     passwords = {f"{USER_PREFIX}{part}": made_password(login.folder / part) for part in needs}
     acls = derive(needs, principals(KafkaSettings(), needs))

@@ -1,8 +1,8 @@
-"""The ACLs of a cluster: derived from what each part does, and compared with those that the brokers have.
+"""Derives the ACLs of a cluster from the access of each part, and compares them with the brokers' ACLs.
 
-Each part of railsight logs in with a principal of its own. The access of stages, sink, notifier and collectors is
-declared where their code is; that of people and of programs outside of this package is here. Pure; access_admin.py
-talks to the brokers.
+Each part of railsight has its own principal. The access of stages, sink, notifier and collectors is declared beside
+their code; the access of people and external programs is declared here. This module has no I/O; access_admin.py
+connects to the brokers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +40,7 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """The meaning of an ACL's name."""
+    """The pattern type of an ACL's name."""
 
     ANY = 1
     LITERAL = 3
@@ -94,7 +94,7 @@ class Acl:
 
 
 def derive(accesses: Mapping[str, Access], principals: Mapping[str, str]) -> list[Acl]:
-    """Return the ACLs of all parts, by part; a part needs no other."""
+    """Return all ACLs that the parts need, part by part."""
     return [acl for part, access in accesses.items() for acl in _of_part(principals[part], access)]
 
 
@@ -122,13 +122,13 @@ def _of_part(principal: str, access: Access) -> Iterator[Acl]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The difference between the ACLs that are needed and those that the brokers have."""
+    """The difference between the needed ACLs and the brokers' ACLs."""
 
     missing: tuple[Acl, ...]
     too_wide: tuple[Acl, ...]
-    """Of the principals of the parts and of everybody, on anything: nothing that a part does needs them."""
+    """ACLs of the parts' principals or of everybody that no part needs."""
     denied: tuple[Acl, ...]
-    """They take away what a part needs."""
+    """ACLs that deny an operation that a part needs."""
 
     def __bool__(self) -> bool:
         """Return whether there is a difference."""
@@ -136,7 +136,7 @@ class Comparison:
 
 
 def compare(needed: Iterable[Acl], present: Iterable[Acl]) -> Comparison:
-    """Compare; an ACL that covers more than a needed one is too wide, and the needed one is not missing."""
+    """Compare ACLs; an ACL that covers more than a needed one is too wide, and the needed one is then not missing."""
     wanted, found = list(needed), list(present)
     principals = {acl.principal for acl in wanted} | {EVERYBODY}
     own = [acl for acl in found if acl.principal in principals]
@@ -167,7 +167,7 @@ def _name_covers(other: Acl, acl: Acl) -> bool:
 
 
 def _overlaps(denial: Acl, acl: Acl) -> bool:
-    """Return whether a denial takes away some of what an ACL permits."""
+    """Return whether a denial overlaps the permission of an ACL."""
     return (
         denial.principal in (acl.principal, EVERYBODY)
         and denial.resource is acl.resource
@@ -185,7 +185,7 @@ _COMMANDS = (topics.CONTROLS, topics.INVENTORY, topics.JOBS, topics.LEMONS)
 
 
 def accesses(settings: Settings, collectors: Mapping[str, Access]) -> dict[str, Access]:
-    """Return what each part does, by name; `collectors` has those that are installed."""
+    """Return the access of each part by its name; `collectors` has the installed collectors."""
     cluster = settings.kafka.cluster
     stages = {name: binding.access(cluster) for name, binding in BINDINGS.items()}
     return {
@@ -204,7 +204,7 @@ def accesses(settings: Settings, collectors: Mapping[str, Access]) -> dict[str, 
 
 
 def principals(kafka: KafkaSettings, parts: Iterable[str]) -> Mapping[str, str]:
-    """Return the principal of each part, as Kafka spells it."""
+    """Return the principal of each part in Kafka's form."""
     return {part: kafka.principals.get(part, f"User:{USER_PREFIX}{part}") for part in parts}
 
 

@@ -1,8 +1,8 @@
-"""Makes the topics of the registry, and reports whether the brokers are ready.
+"""Creates the topics of the registry, and waits until the brokers are ready.
 
-A topic that is there already is left as it is. It is refused if its number of partitions is not the configured one,
-because producers and stages would disagree on who owns a device; and if its records have the time of their producers,
-because silence is judged by the time of arrival (event_time.py).
+An existing topic stays unchanged. It is refused if its number of partitions differs from the configuration, because
+producers and stages would map a device to different partitions, and if its records have the producers' times, because
+silence is measured by the time of arrival (event_time.py).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from streams.wire.topics import SNAPSHOTS, TOPICS, Topic
 _OK = 0
 _EXISTS = 36
 _DENIED = 29
-# Answers of a cluster that is not up yet: no controller, too few brokers, leader unknown, time-out.
+# Error codes of a cluster that is not ready yet: no controller, too few brokers, leader unknown, timeout.
 _NOT_YET = {3, 5, 7, 15, 38, 41}
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _READY_PROBE = "railsight.ready"
@@ -34,18 +34,18 @@ _UNAVAILABLE = (Retry, KafkaError, OSError, TimeoutError)
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """One topic as it should be and as it is; `partitions` is None where it is missing."""
+    """The configured and the present state of one topic; `partitions` is None if the topic is missing."""
 
     topic: Topic
     expected: int
     partitions: int | None
     created: bool = False
     timestamp_type: str = ""
-    """Its message.timestamp.type; empty where the brokers do not return it."""
+    """The topic's message.timestamp.type; empty if the brokers do not return it."""
 
     @property
     def problem(self) -> str:
-        """The reason for which it cannot be used; empty where it can."""
+        """The reason why the topic is not usable, or an empty text."""
         if self.partitions is None:
             return "missing"
         if self.partitions != self.expected:
@@ -58,7 +58,7 @@ class TopicState:
 
 def _settings(topic: Topic) -> dict[str, str]:
     if topic in SNAPSHOTS.values():
-        # A snapshot a second is soon compacted away, so that a successor reads megabytes and not a day's worth.
+        # With one snapshot per second, fast compaction limits a successor's reads to megabytes instead of a day's data.
         extra = {"segment.bytes": str(16 << 20), "segment.ms": "60000", "min.cleanable.dirty.ratio": "0.1"}
         return topic.broker_config() | extra
     return topic.broker_config()
@@ -77,10 +77,10 @@ async def _admin(kafka: KafkaSettings, timeout_s: float = 5.0) -> AsyncIterator[
 
 
 async def until_ready(kafka: KafkaSettings, within_s: float) -> None:
-    """Return once the brokers would create a topic; raises Retry where they would not in time.
+    """Wait until the brokers would create a topic; raises Retry if they do not in time.
 
-    An open port and even metadata come earlier, while what is produced still fails. Faust ends with 1 where it finds
-    no broker at its start, so this comes first.
+    Brokers accept connections and return metadata earlier, while producing still fails. Call this before Faust, which
+    exits with 1 if it finds no broker at its start.
     """
 
     async def probe(_: int) -> None:
@@ -88,7 +88,7 @@ async def until_ready(kafka: KafkaSettings, within_s: float) -> None:
             topic = NewTopic(_READY_PROBE, num_partitions=1, replication_factor=kafka.replication)
             response = await admin.create_topics([topic], validate_only=True)
         codes = {error[1] for error in response.topic_errors}
-        # To a user who may not create topics, the brokers answer this and nothing more.
+        # The brokers answer only this code to a user who may not create topics.
         if not codes <= {_OK, _EXISTS, _DENIED}:
             raise Retry(f"error {sorted(codes)}")
 
@@ -100,7 +100,7 @@ async def until_ready(kafka: KafkaSettings, within_s: float) -> None:
 
 
 async def list_topics(kafka: KafkaSettings, topics: Iterable[Topic] = TOPICS) -> list[TopicState]:
-    """Every topic of the registry as it is on the brokers; raises Retry where no broker answers."""
+    """Return the state of every topic of the registry on the brokers; raises Retry if no broker answers."""
     with kafka_errors_as_retry(kafka):
         async with _admin(kafka) as admin:
             return await _states(admin, kafka, list(topics))
@@ -120,7 +120,7 @@ async def _states(admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: list
 
 
 async def _timestamp_types(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, str]:
-    """Return the message.timestamp.type of topics, where the brokers return it."""
+    """Return the message.timestamp.type of topics, as far as the brokers return it."""
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, {_TIMESTAMP_TYPE: ""}) for name in names]
     responses = await admin.describe_configs(resources) if resources else []
     return {
@@ -135,9 +135,9 @@ async def _timestamp_types(admin: AIOKafkaAdminClient, names: list[str]) -> dict
 async def ensure_topics(
     kafka: KafkaSettings, topics: Iterable[Topic] = TOPICS, within_s: float = 30.0
 ) -> list[TopicState]:
-    """Create what is missing.
+    """Create the missing topics.
 
-    Raises Misconfigured where a topic cannot be made or used, Retry where no broker answers.
+    Raises Misconfigured if a topic cannot be created or used, Retry if no broker answers.
     """
     wanted = list(topics)
 

@@ -1,6 +1,6 @@
-"""The topics that each stage reads and writes: the whole of the wiring, in one table.
+"""Defines the topics that each stage reads and writes, in one table.
 
-A stage owns one partition of its inputs at a time; where it has several inputs, they have equally many partitions.
+An owner of a stage has one partition number; all inputs of a stage have the same number of partitions.
 """
 
 from dataclasses import dataclass
@@ -11,44 +11,44 @@ from streams.wire.topics import Access, Partitions, Topic
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The stage before, and the topics in which its Progress comes."""
+    """The previous stage, and the topics with its Progress."""
 
     stage: str
     inputs: Topic
-    """One of the sender's inputs: it has one watermark a partition of that."""
+    """One of the previous stage's inputs; that stage has one watermark per partition of it."""
     topics: tuple[Topic, ...]
-    """Its Progress must have come in each: in one topic it does not cover what is under way in another."""
+    """The topics that must all have its Progress, because Progress in one topic does not cover records in another."""
     barrier: Topic | None = None
-    """The topic whose offsets a Progress elsewhere covers; it holds once `after_offset` of it has been read."""
+    """A topic that Progress in other topics covers: such Progress is valid after `after_offset` of it was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One stage's place in the flow."""
+    """The topics of one stage."""
 
     stage: str
     inputs: tuple[Topic, ...]
     snapshots: Topic
     upstream: Upstream | None
-    """None: its upstream are devices; then Progress is an ordinary message to it, and the clock makes it advance."""
+    """The previous stage. None for input from devices: the clock advances it; Progress is an ordinary message."""
     progress_in_band: tuple[Topic, ...]
-    """Topics between stages that carry its Progress, behind what it covers."""
+    """Topics between stages that contain its Progress, after the records that it covers."""
     progress_topic: Topic
-    """The topic of its Progress for monitoring."""
+    """The topic for its Progress for monitoring."""
     bulk: tuple[Topic, ...] = ()
-    """Busy inputs whose messages may wait for a batch of them; the others are delivered as they come."""
+    """Busy inputs, delivered in batches with a delay; the other inputs are delivered at once."""
     repeated: tuple[Topic, ...] = ()
-    """Compacted inputs whose senders repeat the state: alone, without an output, they need no prompt snapshot."""
+    """Compacted inputs whose senders repeat the state; without other input or outputs they need no early snapshot."""
     recovered: tuple[Topic, ...] = ()
-    """Inputs that an owner reads to their end before anything else."""
+    """Inputs that an owner reads to their end first."""
     history: tuple[Topic, ...] = ()
-    """Own outputs that an owner without a state reads as well."""
+    """Own outputs that an owner without a state also reads."""
     present: tuple[Topic, ...] = ()
-    """Compacted topics of the present states, which an owner reads after records of its input were deleted unread."""
+    """Compacted topics with the present states, which an owner reads if unread input was deleted."""
     covers: Topic | None = None
-    """The topic whose offsets its Progress beside covers, for a stage without Progress in band."""
+    """For a stage without Progress in band: the topic with offsets that its Progress covers."""
     outputs: tuple[Topic, ...] = ()
-    """The topics of its results that have no Progress in band."""
+    """The topics for results without Progress in band."""
 
     def partitions(self, partitions: Partitions) -> int:
         """Return the number of partitions of its inputs."""
@@ -59,7 +59,7 @@ class Binding:
         return f"railsight.{cluster}.{self.stage}"
 
     def access(self, cluster: str) -> Access:
-        """Return what the stage does on Kafka; an owner without a snapshot reads its own outputs (snapshots.py)."""
+        """Return the access of the stage to Kafka; an owner without a snapshot reads its own outputs (snapshots.py)."""
         own = (*self.outputs, *self.progress_in_band, self.progress_topic)
         return Access(
             reads=tuple(
@@ -82,7 +82,7 @@ BINDINGS: dict[str, Binding] = {
             progress_in_band=(topics.SYMPTOMS, topics.SUMMARIES),
             progress_topic=topics.PROGRESS,
             outputs=(topics.PORT_STATES,),
-            # One of each a device and cadence; what must not wait is an Event.
+            # Each device sends one of these per cadence; urgent messages are Events.
             bulk=(topics.SAMPLES, topics.FACTS, topics.COLLECTOR_STATUS, topics.PROBES),
         ),
         Binding(
@@ -92,7 +92,7 @@ BINDINGS: dict[str, Binding] = {
             upstream=Upstream("measure", topics.SAMPLES, (topics.SYMPTOMS, topics.SUMMARIES)),
             progress_in_band=(topics.EPISODES,),
             progress_topic=topics.PROGRESS,
-            # The state of links whose pod changes, for another partition.
+            # Has the state of links with a changed pod, for another partition.
             outputs=(topics.SYMPTOMS,),
             present=(topics.PORT_STATES,),
         ),

@@ -1,9 +1,9 @@
-"""Reads the busy inputs of a stage in few large fetches, beside the consumer that delivers the others at once.
+"""Reads the busy inputs of a stage in few large fetches, while another consumer delivers the other inputs at once.
 
-Brokers answer a connection's requests in order, and a fetch that waits for a batch would hold up all that must not
-wait. So these topics have a consumer of their own, outside of the group, on which the brokers themselves gather: a
-fetch is answered when `bulk_s` is over or when it is large, whichever is first, so a backlog is read at full speed.
-Owners decide which partitions it reads, and from where; who owns what remains the group's.
+Brokers answer the requests of a connection in order, so a fetch that waits for a batch would delay urgent messages. So
+these topics have a separate consumer outside of the group: brokers answer its fetches after `bulk_s`, or earlier with
+enough data, so that a backlog is read at full speed. Owners decide which partitions it reads, and from which offset;
+the group decides the ownership.
 """
 
 import asyncio
@@ -22,26 +22,26 @@ from streams.wire.batch_fetch import drain_fetched, wait_for_fetch
 from streams.wire.standalone_consumer import AWAY, open_consumer
 
 FULL_PER_S = 100.0
-"""Messages a second from which on a fetch gathers for as long as it may; below, in proportion to the rate."""
+"""From this rate of messages per second on, a fetch waits for the longest time; below, in proportion to the rate."""
 _WORTH_MESSAGES = 2.0
-"""The fewest messages for which a fetch should gather: the brokers answer it when its time is over, with nothing too.
-At four messages a second one of 20 ms was asked for 28 times a second."""
+"""The fewest expected messages for which a fetch waits, because brokers also answer empty fetches after their time. At
+four messages a second, a fetch of 20 ms was requested 28 times a second."""
 _LOOK_EVERY_S = 1.0
 
 
 @dataclass(slots=True)
 class FetchPacer:
-    """Decides how long a fetch of a busy topic may gather before it is answered, by the rate of the last second.
+    """Decides from the last second's rate how long a fetch of a busy topic may wait for data.
 
-    A fetch costs about as much as fifty messages of it do, with the turn of every owner and the Progress that follow
-    from it ten times that: a tenth of the largest fabric, fetched eighteen times a second, took as much CPU as half of
-    it. So a topic is fetched twice a second, in batches that a stage can fold as one, unless it is so quiet that a
-    batch would hardly be two messages: then messages are fetched as they come.
+    A fetch costs as much as about fifty of its messages, and ten times that with the resulting turns of all owners and
+    their Progress: a tenth of the largest fabric, fetched eighteen times a second, took as much CPU as half of it. So a
+    topic is fetched twice a second, in batches that a stage processes at once. If a batch would have fewer than two
+    messages, each message is fetched at once.
     """
 
     most_s: float
     wait_s: float = 0.0
-    """The longest time that the next fetch may gather; 0 where it is to be answered with the first message."""
+    """The longest wait of the next fetch; 0: it is answered with the first message."""
     _since_s: float = 0.0
     _count: int = 0
 
@@ -60,21 +60,21 @@ class FetchPacer:
 log = logging.getLogger(__name__)
 
 _ENOUGH_BYTES = 4 << 20
-"""A fetch that finds as much is answered at once: more than the largest fabric sends in 0.5 s (5 MB/s, compressed)."""
+"""A fetch with this much data is answered at once: more than the largest fabric sends in 0.5 s (5 MB/s, compressed)."""
 _PARTITION_BYTES = 4 << 20
 _QUIET_WAIT_S = 0.5
 _AGAIN_S = 0.5
 
 
 class Group(NamedTuple):
-    """The part of the consumer group's state that decides whether a chunk still has an owner here."""
+    """The part of the consumer group's state that decides whether a chunk has an owner in this process."""
 
     generation: Callable[[], int | None]
     assigned: Callable[[], Iterable[tuple[str, int]]]
 
 
 class BulkReader:
-    """One stage's busy inputs in this process."""
+    """Reads one stage's busy inputs in this process."""
 
     def __init__(
         self,
@@ -96,16 +96,16 @@ class BulkReader:
         self._ends: dict[tuple[str, int], int] = {}
 
     def read_from(self, topic: str, partition: int, offset: int) -> None:
-        """Deliver from this offset on; chunks that are already under way still come."""
+        """Deliver from this offset on; chunks that were fetched before are still delivered."""
         self._requested[TopicPartition(topic, partition)] = offset
         self._news.set()
 
     def end_of(self, topic: str, partition: int) -> int | None:
-        """Return the offset behind the last record, as of the last fetch; None before the first."""
+        """Return the offset after the last record at the last fetch; None before the first fetch."""
         return self._ends.get((topic, partition))
 
     async def run(self) -> None:
-        """Read until cancelled; begins again where it stood when the brokers were away."""
+        """Read until cancelled; after an outage of the brokers, continue at the last positions."""
         while True:
             options = self._kafka.client_options() | {"max_partition_fetch_bytes": _PARTITION_BYTES}
             try:
@@ -121,10 +121,10 @@ class BulkReader:
                 await asyncio.sleep(_AGAIN_S)
 
     async def _step(self, consumer: Any) -> None:
-        """Fetch once and hand on what came."""
+        """Fetch once and deliver the records."""
         generation = self._group.generation()
         if generation != self._generation:
-            # The owner of a partition now decides from where it is read; what was under way is dropped.
+            # Drops fetched records: the new owner of a partition decides from which offset it is read.
             self._generation = generation
             self._chunker.positions.clear()
             self._ends.clear()
@@ -145,11 +145,11 @@ class BulkReader:
         self._pace.on_fetch(sum(map(len, fetched.values())), self._now_s())
         self._gather(consumer)
         for tp, records in fetched.items():
-            # Not of all at once: events of the last partition would wait until those before it were folded.
+            # Sets the ends one by one, or events of the last partition would wait until the others were processed.
             self._ends[tp.topic, tp.partition] = ends[tp]
             for chunk in self._chunker.chunks(tp.topic, tp.partition, records, ends[tp]):
                 await self._take(chunk, generation)
-                # An owner folds it now; what must not wait, an event, comes in between and not behind all owners'.
+                # The owner processes the chunk now, and urgent events are processed between the chunks.
                 await asyncio.sleep(0)
 
     def _seek(self, consumer: Any) -> None:
@@ -159,7 +159,7 @@ class BulkReader:
         assigned = set(self._group.assigned())
         wanted = {tp: offset for tp, offset in requested.items() if tp in assigned}
         self._chunker.positions |= wanted
-        # A new assignment forgets where the old one stood.
+        # A new assignment loses the positions of the old one.
         fresh = set(self._chunker.positions) != consumer.assignment()
         if fresh:
             consumer.assign([TopicPartition(*tp) for tp in self._chunker.positions])
@@ -167,7 +167,7 @@ class BulkReader:
             consumer.seek(TopicPartition(*tp), offset)
 
     def _gather(self, consumer: Any) -> None:
-        """Set how long the next fetch may wait, and for how much."""
+        """Set the longest wait and the sufficient size of the next fetch."""
         fetcher = consumer._fetcher  # noqa: SLF001 — there is no public way to change it from fetch to fetch
         wait_s = self._pace.wait_s
         fetcher._fetch_min_bytes = _ENOUGH_BYTES if wait_s else 1  # noqa: SLF001 — as above
@@ -181,7 +181,7 @@ async def _within(event: asyncio.Event, seconds: float) -> None:
 
 
 class CombinedInput:
-    """The inputs of a stage as its owners see them: some from Faust's consumer, the busy ones from beside it."""
+    """Combines the inputs of a stage for its owners: busy ones from BulkReader, the others from Faust's consumer."""
 
     def __init__(self, prompt: Callable[[], InputSource], bulk: BulkReader, topics: frozenset[str]) -> None:
         self._prompt = prompt
@@ -193,7 +193,7 @@ class CombinedInput:
         (self._bulk if topic in self._topics else self._prompt()).read_from(topic, partition, offset)
 
     def acknowledge(self, topic: str, partition: int, offset: int) -> None:
-        """See Input; offsets belong to the group, whichever reader read up to them."""
+        """See InputSource; the group has the offsets of both readers."""
         self._prompt().acknowledge(topic, partition, offset)
 
     def end_of(self, topic: str, partition: int) -> int | None:

@@ -1,7 +1,7 @@
-"""The time of messages: their arrival, their event time, and the watermark of the stage before.
+"""Computes the times of messages: arrival time, event time, and the watermark of the previous stage.
 
-Telemetry is dated by the time at which the brokers appended its records (LogAppendTime): a sender whose clock is wrong
-must not set the clock of others. Pure; who reads messages and calls the stage is partition_processor.py.
+Telemetry gets the time at which the brokers appended its records (LogAppendTime), so that a sender's wrong clock does
+not affect other senders. This module has no I/O; partition_processor.py reads messages and calls the stage.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,17 +13,17 @@ from streams.wire import models as m
 
 _MS = 1_000_000
 TOLERANCE_NS = 1_000_000_000
-"""Clocks of brokers and workers differ by less where both have NTP."""
+"""The clocks of brokers and workers differ by less than this with NTP."""
 FUTURE_NS = 60 * TOLERANCE_NS
-"""Event time that is further ahead of the clock is an error; less passes by itself within that time."""
+"""An event time further ahead of the clock is an error; a smaller lead ends by itself within this time."""
 
 
 class ArrivalClock:
-    """The time of arrival in one input, which never goes back.
+    """Computes the arrival times of one input, which never decrease.
 
-    The clock of a partition's leader may step, or another leader's may differ. A step back is added to what follows,
-    and a step ahead is refused if it is later than the time of this process, which is only read at a step, so that the
-    same records have the same times wherever they are read.
+    The clock of a partition's leader may step, or a new leader's clock may differ. After a step back, the step is added
+    to later times. A step ahead is refused if it is later than this process's time. The process's time is read only at
+    a step, so that equal records have equal times in every process.
     """
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
@@ -31,7 +31,7 @@ class ArrivalClock:
         self._newest_ns = 0
         self._behind_ns = 0
         self.refused = 0
-        """Records that were appended later than the time of this process."""
+        """Records with a time of append after the time of this process."""
 
     def arrived_ns(self, timestamp_ms: int) -> int:
         """Return the time of arrival of the next record."""
@@ -54,14 +54,14 @@ class ArrivalClock:
 
 
 def within_arrival(progress: m.Progress, arrived_ns: int) -> m.Progress:
-    """Return a Progress that is not ahead of its arrival: nothing was observed later."""
+    """Limit the watermark of a Progress to its arrival, because nothing was observed later."""
     if not arrived_ns + FUTURE_NS < progress.watermark_ns < m.IDLE_NS:
         return progress
     return replace(progress, watermark_ns=arrived_ns)
 
 
 def dated_by_arrival(message: m.Message, arrived_ns: int) -> m.Message:
-    """Return a message of telemetry with its time of arrival in place of what its sender wrote."""
+    """Return a message of telemetry with its time of arrival in place of the sender's time."""
     if isinstance(message, m.Samples | m.ProbeReport):
         message.received_at_ns = arrived_ns
         return message
@@ -92,10 +92,10 @@ _TIMES: Mapping[type, Callable[[Any], int | None]] = {
 
 
 def event_time_ns(message: m.Message) -> int | None:
-    """Return the event time of a message, which chooses the version of the inventory; None where it has none."""
+    """Return the event time of a message, which selects the version of the inventory; None without one."""
     match message:
         case m.Samples(sampled_at_ns=at, received_at_ns=received) | m.Event(at_ns=at, received_at_ns=received):
-            # A device's clock may be ahead; what was received cannot be of later (DESIGN 2.1).
+            # A device's clock may be ahead, but a message cannot be newer than its reception (DESIGN 2.1).
             return min(at, received) if received else at
         case m.ProbeReport(end_ns=at, received_at_ns=received):
             return min(at, received) if received else at
@@ -114,9 +114,9 @@ class _Watermark:
 
 
 class UpstreamWatermarks:
-    """The watermark of a stage: the least of all upstream partitions, each as its newest owner reports it.
+    """Computes the watermark of a stage: the lowest of all upstream partitions, each by its newest owner's Progress.
 
-    Its state is the newest Progress of every upstream partition, in every topic in which it comes.
+    Its state is the newest Progress of every upstream partition in every topic.
     """
 
     def __init__(self, stage: str, partitions: int, topics: tuple[str, ...], barrier: str = "") -> None:
@@ -126,13 +126,13 @@ class UpstreamWatermarks:
         self._barrier = barrier
         self._waiting: list[tuple[str, m.Progress]] = []
         self.ignored = 0
-        """Progress of replaced owners, since the start."""
+        """Ignored Progress of replaced owners since the start."""
 
     def update(self, topic: str, progress: m.Progress, barrier_offset: int = 0) -> None:
-        """Take a Progress that came in `topic`; one of another stage, or of a replaced owner, changes nothing.
+        """Apply a Progress from `topic`; ignore Progress of another stage or a replaced owner.
 
-        Where there is a barrier, it holds only once `barrier_offset`, to which the barrier topic has been read,
-        reaches what it covers; until then it waits for `reached`.
+        With a barrier, a Progress is valid only after the barrier topic was read up to the covered offset; before,
+        it waits for `reached`. `barrier_offset` is the offset up to which the barrier topic was read.
         """
         if progress.stage != self.stage or (topic, progress.partition) not in self._expected:
             return
@@ -141,35 +141,35 @@ class UpstreamWatermarks:
             return
         key = topic, progress.partition
         known = self._newest.get(key)
-        # Newest, not highest: a partition that was idle comes back with a real time.
+        # The newest watermark counts, not the highest: a partition that was idle resumes with a real time.
         if known is None or progress.epoch >= known.epoch:
             self._newest[key] = _Watermark(progress.epoch, progress.watermark_ns)
         else:
             self.ignored += 1
 
     def reached(self, barrier_offset: int) -> None:
-        """Apply what waited for the barrier topic to be read up to here."""
+        """Apply waiting Progress after the barrier topic was read up to `barrier_offset`."""
         waiting, self._waiting = self._waiting, []
         for topic, progress in waiting:
             self.update(topic, progress, barrier_offset)
 
     @property
     def watermark_ns(self) -> int | None:
-        """The least over all partitions; None while one is unknown, or while all are idle."""
+        """The lowest watermark of all partitions; None while one is unknown or all are idle."""
         if len(self._newest) < len(self._expected):
             return None
         least = min(newest.watermark_ns for newest in self._newest.values())
         return None if least == m.IDLE_NS else least
 
     def snapshot(self) -> dict[str, int]:
-        """Return the state: "topic/stage/partition/epoch" and the watermark. What waits at the barrier comes again."""
+        """Return the state: "topic/stage/partition/epoch" -> watermark; Progress that waits is read again."""
         return {
             f"{topic}/{self.stage}/{partition}/{newest.epoch}": newest.watermark_ns
             for (topic, partition), newest in self._newest.items()
         }
 
     def restore(self, stored: dict[str, int], limit_ns: int = m.IDLE_NS) -> None:
-        """Take over what was stored, but no time after `limit_ns`; partitions that are not expected are left out."""
+        """Restore the state with times limited to `limit_ns`; ignore unexpected partitions."""
         for name, watermark_ns in stored.items():
             topic, stage, partition, epoch = name.rsplit("/", 3)
             if stage == self.stage and (topic, int(partition)) in self._expected:

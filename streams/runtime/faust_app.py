@@ -1,11 +1,11 @@
-"""The Faust app of a stage, whose consumer delivers one event a chunk of one partition, instead of one a record.
+"""Defines the Faust app of a stage, whose consumer delivers one event per chunk of a partition, not one per record.
 
-Faust's own delivery makes several tasks a record and takes 60 to 90 µs for each; a chunk of a thousand costs as much
-as one record does there. This relies on names of faust-streaming 0.15.3 and aiokafka 0.14.0 that are not public;
-tests/contract/runtime/test_private_names.py holds them.
+Faust's own delivery makes several tasks per record and takes 60 to 90 µs for each; here a chunk of a thousand costs as
+much as one record there. This uses private names of faust-streaming 0.15.3 and aiokafka 0.14.0, which
+tests/contract/runtime/test_private_names.py checks.
 
-Seeking and fetching are done by one task in turn, so that what a fetch brought always follows the seek before it.
-Nothing here decides what a stage does; the agent hands every chunk to the runner.
+One task alternates between seeking and fetching, so that the records of a fetch always follow the last seek. The agent
+passes every chunk to the runner.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from streams.wire.kafka_clients import ended_task, has_group_error, rejoin_after
 log = logging.getLogger(__name__)
 
 FETCH_WAIT_S = 0.4
-"""The longest wait for a fetch, and so of a seek for the fetch."""
+"""The longest wait for a fetch, and therefore of a seek behind it."""
 LONG_POLL_MS = 500
-"""The longest that brokers hold an empty fetch. Faust sets 1500, but a seek's first fetch waits behind the last one."""
+"""The longest wait of brokers for data. Faust sets 1500, but the first fetch after a seek waits behind the last one."""
 
 
 class ChunkConsumer(driver.Consumer):
-    """Delivers chunks, seeks where a stage's owner asks, commits what owners report as covered by a snapshot."""
+    """Delivers chunks, seeks to the offsets that owners request, and commits offsets that a snapshot covers."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._chunker = Chunker()
@@ -45,18 +45,18 @@ class ChunkConsumer(driver.Consumer):
         super().__init__(*args, **kwargs)
 
     def read_from(self, topic: str, partition: int, offset: int) -> None:
-        """Deliver from this offset on; chunks that are already under way still come."""
+        """Deliver from this offset on; chunks that were fetched before are still delivered."""
         self._seeks[TP(topic, partition)] = offset
 
     def acknowledge(self, topic: str, partition: int, offset: int) -> None:
-        """All before this offset is covered: commit it with the next commit."""
+        """Commit this offset with the next commit; a snapshot covers all records before it."""
         self._covered[TP(topic, partition)] = offset
 
     def end_of(self, topic: str, partition: int) -> int | None:
-        """Return the offset behind the last record, as of the last fetch; None before the first."""
+        """Return the offset after the last record at the last fetch; None before the first fetch."""
         return self._ends.get((topic, partition))
 
-    # What Faust calls to learn what to commit: it would gather an offset a message; here one number a partition is it.
+    # Faust calls these methods for the offsets to commit; here it is one number per partition, not one per message.
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
         return iter([tp for tp in self._covered if topics is None or tp in topics or tp.topic in topics])
 
@@ -64,18 +64,18 @@ class ChunkConsumer(driver.Consumer):
         return self._covered.get(tp)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Forget all: the next owner of a partition starts from its snapshot."""
+        """Clear the state, because the next owner of a partition starts from its snapshot."""
         for state in (self._chunker.positions, self._seeks, self._covered, self._ends):
             state.clear()
         await super().on_partitions_revoked(revoked)
 
     async def perform_seek(self) -> None:
-        """Go to what was committed; where that is, the next fetch shows."""
+        """Seek to the committed offsets; the next fetch sets the positions."""
         self._chunker.positions.clear()
         await super().perform_seek()
 
     async def _drain_messages(self, fetcher: Any) -> None:
-        """Faust's delivery loop without its filter by offset: owners know what they have read."""
+        """Deliver messages as Faust's loop does, without its filter by offset, because owners track their offsets."""
         try:
             while not (self.should_stop or fetcher.should_stop):
                 await asyncio.sleep(0)
@@ -89,20 +89,20 @@ class ChunkConsumer(driver.Consumer):
                 raise
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
-        """Fetch once and hand on what came, in chunks."""
+        """Fetch once and yield the records in chunks."""
         generation = self.app.consumer_generation_id
         if not self.flow_active:
             await self.wait(self.can_resume_flow.wait())
-        # Not before: as a rebalance ends, Faust seeks to what was committed.
+        # Seeks only now, because Faust seeks to the committed offsets at the end of a rebalance.
         await self._seek_to_requested()
         fetched, active = await self._wait_next_records(timeout)
         if fetched is None or self.should_stop:
             return
         if not self.flow_active:
-            # A rebalance is under way; every owner that begins after it asks to read from its own position.
+            # During a rebalance the records are dropped; every new owner requests its own position afterwards.
             self._chunker.positions.clear()
             return
-        # Of all, before any is handed on: what came together is put in order by whom it is handed to.
+        # Sets all ends before the first chunk is delivered, because an owner merges its inputs by them.
         self._ends |= {(tp.topic, tp.partition): self.highwater(TP(*tp)) for tp in fetched}
         for key, records in fetched.items():
             tp = TP(*key)
@@ -124,15 +124,15 @@ class ChunkConsumer(driver.Consumer):
                 self._chunker.positions[tp] = offset
 
     def rejoin_after_error(self) -> None:
-        """Let the consumer join its group again if an error has stopped that; Faust would never take the error."""
+        """Make the consumer join its group again if an error has stopped it; Faust ignores the error."""
         cast(_Thread, self._thread).rejoin_after_error()
 
     def ended_task(self) -> str:
-        """Return which background task of the consumer an error has ended, with the error; empty if all of them run."""
+        """Return the background task of the consumer that ended by an error, with the error; empty if all run."""
         return ended_task(cast(_Thread, self._thread).aiokafka_consumer)
 
     async def verify_all_partitions_active(self) -> None:
-        """Faust would complain of partitions that it does not fetch, and look at each again and again for it."""
+        """Do nothing; Faust would check each partition repeatedly and warn of partitions that it does not fetch."""
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         return _Thread(self, loop=self.loop, beacon=self.beacon, thread_loop=new_loop())
@@ -143,7 +143,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._close_thread_loop_on_stop = True  # Faust would leave a loop that it is given to who made it
+        self._close_thread_loop_on_stop = True  # Faust does not close a loop that its caller made
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         made = super()._create_worker_consumer(transport)
@@ -152,7 +152,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
 
     @property
     def aiokafka_consumer(self) -> Any:
-        """The consumer behind Faust's; None until it is made."""
+        """The consumer of aiokafka behind Faust's; None until it exists."""
         return self._consumer
 
     def rejoin_after_error(self) -> None:
@@ -166,27 +166,27 @@ class _Thread(driver.AIOKafkaConsumerThread):
             log.warning("joining the group %s again after: %s", self.app.conf.id, error)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Leave the busy topics to the bulk reader; the group still decides their owner."""
+        """Exclude the busy topics, which the bulk reader reads; the group still decides their owner."""
         bulk = cast(ChunkApp, self.app).bulk
         self._ensure_consumer().pause(*(TopicPartition(*tp) for tp in assigned if tp.topic in bulk))
         await super().on_partitions_assigned(assigned, generation_id)
 
 
 def _message(tp: TP, chunk: Chunk, generation: int) -> ConsumerMessage:
-    value = cast(Any, chunk)  # Faust declares bytes; ChunkSchema is all that looks at it
+    value = cast(Any, chunk)  # Faust declares bytes; only ChunkSchema reads it
     return ConsumerMessage(
         tp.topic, tp.partition, chunk.end - 1, 0.0, 0, None, None, value, None, 0, 0, tp, generation_id=generation
     )
 
 
 class ChunkSchema(faust.Schema[Any, Any]):
-    """Reads nothing: the value of an event is its chunk."""
+    """Passes the chunk of an event on as its value, without decoding."""
 
     def loads_key(self, app: Any, message: Any, *, loads: Any = None, serializer: Any = None) -> None:
-        """There is no key of a chunk."""
+        """Return None, because a chunk has no key."""
 
     def loads_value(self, app: Any, message: Any, *, loads: Any = None, serializer: Any = None) -> Chunk:
-        """Return the chunk, as the consumer made it."""
+        """Return the consumer's chunk."""
         return cast(Chunk, message.value)
 
 
@@ -195,17 +195,17 @@ class _Transport(driver.Transport):
 
 
 class ChunkApp(faust.App):
-    """An app whose agents are handed chunks."""
+    """An app whose agents process chunks."""
 
     bulk: frozenset[str] = frozenset()
-    """Topics that belong to the group but are fetched beside it."""
+    """Topics of the group that another consumer fetches."""
 
     def _new_transport(self) -> Any:
         return _Transport(self.conf.broker_consumer, self)
 
 
 Take = Callable[[Chunk, int], Awaitable[None]]
-"""Takes a chunk, and the generation of the consumer group in which it was fetched."""
+"""Processes a chunk; the number is the generation of the consumer group in which it was fetched."""
 
 
 def make_app(
@@ -217,30 +217,30 @@ def make_app(
     data: Path,
     bulk: frozenset[str] = frozenset(),
 ) -> Any:
-    """Return an app of one agent over all inputs; `take` must raise nothing, as Faust would go on to the next event.
+    """Return an app with one agent for all inputs; `take` must not raise, because Faust would skip the event.
 
-    Inputs that are `bulk` are assigned to the app, and read by a reader of their own.
+    The `bulk` inputs are assigned to the app but read by BulkReader.
     """
     app = ChunkApp(
         group,
         broker=[f"kafka://{address}" for address in kafka.bootstrap.split(",")],
         broker_credentials=_credentials(kafka),
-        # The consumer group's.
+        # The timeout of the consumer group.
         broker_session_timeout=runtime.session_s,
         broker_heartbeat_interval=1.0,
         broker_rebalance_timeout=10.0,
-        # A new owner begins where its snapshot ends; the group's offsets are for those who watch its lag.
+        # A new owner begins at the end of its snapshot; the group's offsets only serve tools that monitor its lag.
         broker_commit_interval=2.0,
         consumer_group_instance_id=runtime.instance and f"{group}.{runtime.instance}",
         consumer_auto_offset_reset="earliest",
-        # Without tables this only chooses Faust's assignor: co-partitioned and sticky, which the default is not.
+        # Without tables this only selects Faust's assignor, which is co-partitioned and sticky, unlike the default.
         table_standby_replicas=1,
-        # producer_request_timeout stays at its default: with a short one, an outage loses outputs silently.
+        # producer_request_timeout stays at its default, because with a short one an outage loses outputs silently.
         producer_acks=-1,
-        # Nearly all bytes are snapshots, compressed already; the many batches are of one Progress each.
+        # Nearly all bytes are compressed snapshots; most batches have one Progress.
         producer_compression_type=None,
         producer_max_request_size=4 << 20,
-        # With True, a worker that holds acknowledgements back never stops.
+        # With True, a worker that delays acknowledgements never stops.
         stream_wait_empty=False,
         stream_buffer_maxsize=64,
         topic_disable_leader=True,
@@ -263,7 +263,7 @@ def make_app(
 
 
 def _credentials(kafka: KafkaSettings) -> Any:
-    """Return the arguments of a client as Faust has them; `SSLCredentials` takes a context only (others raise)."""
+    """Return the arguments of a client in Faust's form; `SSLCredentials` accepts only a context (others raise)."""
     options = kafka.client_options()
     context = options.get("ssl_context")
     match options.get("sasl_mechanism"):

@@ -1,4 +1,4 @@
-"""Runs work in the foreground until it ends or a signal stops it; stopping always completes."""
+"""Runs work in the foreground until it ends or a signal stops it; the stop always completes."""
 
 import asyncio
 import signal
@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C ended, as shells report it."""
+"""The exit code of a command that Ctrl-C ended, as in shells."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def foreground(stop: Callable[[], None]) -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP end the block without an error; `stop`, which is bounded, always runs."""
+    """End the block without an error on SIGINT, SIGTERM and SIGHUP; always run `stop`, which is bounded in time."""
     for number in _STOP_SIGNALS:
         signal.signal(number, _interrupt)
     try:
@@ -35,9 +35,9 @@ def run_and_stop(
     *,
     restore_signals: bool = False,
 ) -> Result | None:
-    """Run `work` in a new event loop and then `stop`, which is bounded; return None when a signal ended the work.
+    """Run `work` in a new event loop and then `stop` (bounded in time); return None if a signal ended the work.
 
-    The stop signals stay ignored afterwards unless `restore_signals`, so that cleaning up is not interrupted either.
+    Without `restore_signals`, the stop signals stay ignored afterwards, so that they do not interrupt the cleanup.
     """
     handlers = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
     try:
@@ -53,9 +53,9 @@ def run_and_stop(
 async def run_until_signalled(
     work: Coroutine[Any, Any, Result], background: Coroutine[Any, Any, None] | None = None
 ) -> Result | None:
-    """Return the result of the work, None when a signal ended it; `background` runs as long as the work.
+    """Return the result of the work, or None if a signal ended it; `background` runs as long as the work.
 
-    Of errors in a group, raises the first.
+    Raises the first error of a group.
     """
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)

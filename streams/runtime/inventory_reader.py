@@ -1,8 +1,8 @@
-"""Follows the inventory and the jobs for all stages of a process: both topics whole, from their beginning.
+"""Reads the topics of the inventory and the jobs from their beginning, for all stages of a process.
 
-Outside of any consumer group, because every worker needs every version; inventory_versions.py has the one in effect.
-A version of the largest fabric takes seconds to put together: that is done in a thread while the worker goes on, once
-the topic is read to its end, and only for the version in effect and those to come.
+It uses no consumer group, because every worker needs every version; inventory_versions.py selects the one in effect.
+Building a version of the largest fabric takes seconds: a thread does it while the worker continues, after the topic was
+read to its end, and only for the present and future versions.
 """
 
 import asyncio
@@ -30,18 +30,18 @@ from streams.wire.topics import INVENTORY, Topic, decode
 log = logging.getLogger(__name__)
 _RETRY = Backoff.constant(0.5)
 _QUIET_MS = 200
-"""So long without more of the inventory is the end of the topic: what is older than the newest need not be made."""
+"""After this time without a record, the topic is read to its end, and only the newest version needs to be built."""
 
 DIGEST_CHARACTERS = 12
 
 
 class InventoryReader:
-    """Fills `versions` as long as it runs."""
+    """Reads the topics and fills `versions`."""
 
     def __init__(self, kafka: KafkaSettings, inventory: Topic = topics.INVENTORY, jobs: Topic = topics.JOBS) -> None:
         self.versions = Versions()
         self.first = asyncio.Event()
-        """Set once there is a version."""
+        """Set when the first version is available."""
         self._kafka = kafka
         self._inventory = inventory
         self._jobs = jobs
@@ -49,7 +49,7 @@ class InventoryReader:
         self._waiting: list[Version] = []
 
     async def run(self) -> None:
-        """Read until cancelled; begins again where the brokers were away, which changes nothing that is known."""
+        """Read until cancelled; after an outage of the brokers, read from the beginning, which keeps known versions."""
         await retry(self._follow, AWAY, _RETRY, before_wait=lambda failure: log.warning("inventory: %s", failure.error))
 
     async def _follow(self, _: int) -> None:
@@ -63,7 +63,7 @@ class InventoryReader:
                     await self.settle()
 
     def take(self, record: Any) -> None:
-        """One record of either topic; one that cannot be read is logged once and skipped."""
+        """Process a record of either topic; log an unreadable one once and skip it."""
         topic = self._inventory if record.topic == self._inventory.name else self._jobs
         key = (record.key or b"").decode(errors="replace")
         try:
@@ -77,14 +77,14 @@ class InventoryReader:
 
     def _add(self, chunk: InventoryChunk) -> None:
         if self.versions.holds(chunk.digest, chunk.effective_ns):
-            return  # read again: the topic was read from its beginning once more
+            return  # known already: the topic is being read from its beginning again
         data = self._assembler.add_chunk(chunk)
         if data is not None:
             make = functools.partial(topology_of, chunk.digest, data)
             self._waiting.append(Version(chunk.effective_ns, chunk.digest, make))
 
     async def settle(self) -> None:
-        """All versions that were read become known, those that are needed put together before."""
+        """Publish all versions that were read to the stages, after building the needed ones."""
         fresh, self._waiting = self._waiting, []
         if not fresh:
             return
@@ -103,7 +103,7 @@ class InventoryReader:
 
 
 def _put_together(versions: Iterable[Version]) -> list[Version]:
-    """Make them; return those that cannot be read, each logged once."""
+    """Build the versions; return the unreadable ones, each logged once."""
     broken = []
     for version in versions:
         try:
@@ -117,11 +117,11 @@ def _put_together(versions: Iterable[Version]) -> list[Version]:
 
 @contextmanager
 def _many_objects_made() -> Iterator[None]:
-    """Objects that stay are made without being looked through for garbage, then or later.
+    """Exclude the objects that the block makes from garbage collection, during the block and afterwards.
 
-    Of 131,072 GPUs there are 1.3 million: half of the time that they take to make was the collector's, and each of its
-    full rounds afterwards stopped the worker for 0.2 s (tests/bench/inventory_cost.py). What is frozen is freed as
-    always where nothing refers to it any more; only cycles would stay, and an inventory has none.
+    131,072 GPUs have 1.3 million objects: garbage collection took half of the time to build them, and each later full
+    collection stopped the worker for 0.2 s (tests/bench/inventory_cost.py). Frozen objects are still freed when nothing
+    refers to them; only cycles would stay, and an inventory has none.
     """
     was = gc.isenabled()
     gc.disable()
@@ -134,9 +134,9 @@ def _many_objects_made() -> Iterator[None]:
 
 
 async def inventory_in_effect(kafka: KafkaSettings, now_ns: int) -> Inventory | None:
-    """Return the newest version that took effect until `now_ns`, None if there is none; raise Retry.
+    """Return the newest version that took effect until `now_ns`, or None without one; raises Retry.
 
-    A version that cannot be read is passed over, as the stages do.
+    Skips an unreadable version, as the stages do.
     """
     assembler, newest = Assembler(), (-1, "", b"")
     async for record in read_to_end(kafka, INVENTORY):

@@ -1,7 +1,7 @@
-"""The versions of the inventory by effective time, with the jobs as they are known now, and the one of a stage.
+"""Retains the versions of the inventory by effective time, with the present jobs, and the version of each stage.
 
-Pure; who reads the topics is inventory_reader.py. A version is never taken back, so that all stages agree on it; but
-of those that are past only the data are retained, since one of the largest fabric is 250 MB once it is put together.
+This module has no I/O; inventory_reader.py reads the topics. A version is never withdrawn, so that all stages agree on
+it. Past versions retain only their data, because a built version of the largest fabric has 250 MB.
 """
 
 import logging
@@ -27,7 +27,7 @@ def _at(at_ns: int) -> datetime:
 
 @dataclass(slots=True, eq=False)
 class Version:
-    """One version; `make` puts it together, which takes seconds for a large one."""
+    """One version; `make` builds its topology, which takes seconds for a large fabric."""
 
     effective_ns: int
     digest: str
@@ -37,7 +37,7 @@ class Version:
 
     @property
     def topology(self) -> Topology:
-        """The one that is loaded, or that a stage still uses; else it is made again."""
+        """The topology that is loaded or that a stage still uses; otherwise it is built again."""
         found = self._loaded or (None if self._used is None else self._used())
         if found is None:
             found = self.make()
@@ -45,56 +45,56 @@ class Version:
         return found
 
     def acquire(self) -> None:
-        """Have it at hand from now on; raises what `make` raises.
+        """Build and retain the topology; raises like `make`.
 
-        With its arrays: the first finding would make them, and of the largest fabric wait 0.3 s for them, with all
-        others behind it.
+        Also builds its arrays, because otherwise the first finding would wait 0.3 s for them in the largest fabric and
+        delay all others.
         """
         self._loaded = self.topology
         _ = self._loaded.graph
 
     def release(self) -> None:
-        """Drop it: a stage that works with it still has it; afterwards it is made again on demand."""
+        """Release the topology; a stage that uses it still has it, and later uses build it again."""
         self._loaded = None
 
 
 class Versions:
-    """Every version that was published, by its effective time."""
+    """All published versions, by their effective time."""
 
     def __init__(self) -> None:
         self._sorted: list[Version] = []
         self._jobs: dict[str, JobRow] = {}
         self.changes = 0
-        """Grows with every version, `job_changes` with every job: an owner sees at a glance if there is news."""
+        """Counts new versions, as `job_changes` counts jobs, so that an owner detects changes cheaply."""
         self.job_changes = 0
         self._joined: dict[str, Topology] = {}
         self._joined_at = (0, 0)
 
     def add(self, effective_ns: int, topology: Topology) -> None:
-        """Add a version that is put together already."""
+        """Add a version with its built topology."""
         self.put(Version(effective_ns, topology.digest, lambda: topology))
 
     def put(self, version: Version) -> None:
-        """Add a version; of two with one effective time, the one that came later holds."""
+        """Add a version; it replaces an earlier one with the same effective time."""
         others = [known for known in self._sorted if known.digest != version.digest]
         others.insert(bisect_right([known.effective_ns for known in others], version.effective_ns), version)
         self._sorted = others
         self.changes += 1
 
     def needed(self, fresh: Iterable[Version], now_ns: int) -> list[Version]:
-        """Of those that are known and these, the one in effect now and all that take effect later."""
+        """Return the present version and all future ones, out of the known versions and `fresh`."""
         ordered = sorted((*self._sorted, *fresh), key=lambda version: version.effective_ns)
         return ordered[max(0, bisect_right([version.effective_ns for version in ordered], now_ns) - 1) :]
 
     def release_except(self, needed: Iterable[Version]) -> None:
-        """Hold no others than these."""
+        """Release the topologies of all other versions."""
         wanted = {id(version) for version in needed}
         for version in self._sorted:
             if id(version) not in wanted:
                 version.release()
 
     def set_job(self, key: str, job: Job | None) -> None:
-        """Set or remove a job's stay on a device; a message with the same stay is no change to any stage."""
+        """Set or remove a job's allocation of a device; a repeated message is no change."""
         before = self._jobs.pop(key, None)
         row = None
         if job is not None:
@@ -105,23 +105,23 @@ class Versions:
 
     @property
     def changes_now(self) -> tuple[int, int]:
-        """Both counts."""
+        """The counts of versions and jobs."""
         return self.changes, self.job_changes
 
     def __bool__(self) -> bool:
         return bool(self._sorted)
 
     def holds(self, digest: str, effective_ns: int) -> bool:
-        """Return whether this version is known, with this effective time."""
+        """Return whether the version with this digest and effective time is known."""
         return any(known.effective_ns == effective_ns and known.digest == digest for known in self._sorted)
 
     def named(self, digest: str) -> tuple[int, Topology] | None:
-        """Return the version with this digest."""
+        """Return the version with this digest, or None."""
         found = next((known for known in self._sorted if known.digest == digest), None)
         return None if found is None else self._made(found)
 
     def at(self, time_ns: int | None) -> tuple[int, Topology] | None:
-        """Return the newest version in effect at a time, else the earliest there is; None where there is none."""
+        """Return the version in effect at a time, else the earliest; None without any version."""
         while self._sorted:
             times = [known.effective_ns for known in self._sorted]
             index = len(times) if time_ns is None else bisect_right(times, time_ns)
@@ -130,11 +130,11 @@ class Versions:
         return None
 
     def after(self, effective_ns: int) -> int | None:
-        """Return the time at which the next version after that one takes effect."""
+        """Return the effective time of the next version after `effective_ns`, or None."""
         return next((known.effective_ns for known in self._sorted if known.effective_ns > effective_ns), None)
 
     def _made(self, version: Version) -> tuple[int, Topology] | None:
-        """Return the version put together; one that turns out to be unreadable is as if it had never been."""
+        """Return the built version; remove an unreadable version and return None."""
         try:
             return version.effective_ns, self._with_jobs(version)
         except Reject as error:
@@ -143,7 +143,7 @@ class Versions:
             return None
 
     def _with_jobs(self, version: Version) -> Topology:
-        """Return the same fabric with the published jobs beside its own; made once until there is news."""
+        """Return the topology with the published jobs added to its own; cached until a change."""
         if not self._jobs:
             return version.topology
         if self._joined_at != self.changes_now:
@@ -160,7 +160,7 @@ _NEVER = -1
 
 
 class InventorySchedule:
-    """The version that one stage works with, and the time at which it adopts the next.
+    """Selects the version that one stage uses, and adopts the next one in time.
 
     A version takes effect when the stage's watermark passes its effective time, so that routing and ids change
     everywhere at the same moment of event time (DESIGN 2.3).
@@ -177,28 +177,28 @@ class InventorySchedule:
         self.digest = ""
 
     def restore(self, digest: str) -> list[Output]:
-        """Adopt the version that a snapshot was taken under, where it is still known."""
+        """Adopt the version of a snapshot, if it is still known."""
         found = self._versions.named(digest) if digest else None
         return [] if found is None else self._adopt(found)
 
     def begin(self, time_ns: int | None) -> list[Output]:
-        """Adopt before the first message, whose event time this is: what was in effect then, else the earliest."""
+        """Adopt the version in effect at the first message's event time, else the earliest, before processing it."""
         if self._begun:
             return []
         self._first_ns = time_ns
         found = self._versions.at(time_ns)
         if found is not None:
             return self._adopt(found)
-        # Without an inventory a device's name serves as its pod; stages still have to learn that there is none.
+        # Without an inventory a device's name serves as its pod; stages must still be notified that there is none.
         self._begun = True
         return self._stage.set_topology(Topology(Inventory()))
 
     def next_ns(self) -> int | None:
-        """Return the time at which the next version takes effect; None where none is known."""
+        """Return the time at which the next version takes effect; None if none is known."""
         return self._versions.after(self._effective_ns) if self._effective_ns != _NEVER else None
 
     def due(self) -> list[Output]:
-        """Adopt what the stage's watermark has passed."""
+        """Adopt the versions whose effective time the stage's watermark has passed."""
         outputs: list[Output] = []
         watermark_ns = self._stage.watermark_ns
         if watermark_ns in (0, IDLE_NS):
@@ -208,7 +208,7 @@ class InventorySchedule:
         return outputs
 
     def refresh(self) -> list[Output]:
-        """Something may have been published since: the first version of all, a version that is due, a job."""
+        """Adopt changes since the last call: a first version, a due version, a job."""
         if not self._begun or (self._changes_seen, self._jobs_seen) == self._versions.changes_now:
             return []
         self._changes_seen = self._versions.changes

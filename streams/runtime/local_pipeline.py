@@ -1,4 +1,4 @@
-"""The whole pipeline on one machine: servers that the configuration does not name, stages, sink and collectors.
+"""Runs the whole pipeline on one machine: stages, sink, collectors, and servers that the configuration does not name.
 
 `up`, `demo` and `bench` start their processes from these command lines; supervise.py keeps them running.
 """
@@ -33,7 +33,7 @@ def railsight_command(*arguments: str) -> tuple[str, ...]:
 
 
 def broker_part(data: Path, port: int | None, config: Path | None = None, security: str | None = None) -> Part:
-    """Return the embedded Kafka; `config` may set more of its options. Without a port it has that of its last run."""
+    """Return the part of the embedded Kafka; `config` may set other options; by default it has its last run's port."""
     options = [] if port is None else ["--port", str(port)]
     options += [] if config is None else ["--config", str(config)]
     options += [] if security is None else ["--security", security]
@@ -42,7 +42,7 @@ def broker_part(data: Path, port: int | None, config: Path | None = None, securi
 
 
 def clickhouse_part(data: Path, port: int, reader: str | None = None) -> Part:
-    """Return the embedded ClickHouse; `reader` is the name of a read-only user that it gets."""
+    """Return the part of the embedded ClickHouse; `reader` is the name of its read-only user."""
     options = () if reader is None else ("--read-only-user", reader)
     command = railsight_command("clickhouse", "--data", str(data), "--port", str(port), "--json", *options)
     return Part("clickhouse", command, SERVERS)
@@ -50,7 +50,7 @@ def clickhouse_part(data: Path, port: int, reader: str | None = None) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class ServerAddresses:
-    """Addresses of the embedded servers."""
+    """The addresses of the embedded servers."""
 
     kafka: str
     kafka_login: Mapping[str, str | bool]
@@ -71,7 +71,7 @@ async def start_servers(
 ) -> ServerAddresses:
     """Start Kafka and ClickHouse on free ports with their data in `folder`, and wait until both are ready.
 
-    `reader` is the name of a read-only user of ClickHouse, if there is to be one.
+    `reader` is the name of an optional read-only user of ClickHouse.
     """
     kafka_port, clickhouse_port = free_ports(2)
     supervisor.start(broker_part(folder / "kafka", kafka_port, security=security))
@@ -90,7 +90,7 @@ async def start_servers(
 async def wait_until_ready(
     supervisor: Supervisor, name: str, key: str, timeout_s: float = READY_TIMEOUT_S
 ) -> Mapping[str, Any]:
-    """Return the JSON object with `key` that a part prints to its log once it is ready; raise GaveUp."""
+    """Return the JSON object with `key` that a part prints to its log when it is ready; raises GaveUp."""
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
         if (ready := _readiness_line(supervisor.log_of(name), key)) is not None:
@@ -108,7 +108,7 @@ def _readiness_line(log: Path, key: str) -> Mapping[str, Any] | None:
             try:
                 fields = orjson.loads(line)
             except orjson.JSONDecodeError:
-                continue  # the line is not completely written yet
+                continue  # the line is still incomplete
             # Log events have a field `event`; the command's own output has none.
             if key in fields and "event" not in fields:
                 return dict(fields)
@@ -116,16 +116,16 @@ def _readiness_line(log: Path, key: str) -> Mapping[str, Any] | None:
 
 
 SETUP_TIMEOUT_S = 300.0
-"""Of topics, migrations and the inventory: `migrate` took more than 60 s on two cores with a load of 50."""
+"""The limit for topics, migrations and the inventory: `migrate` took more than 60 s on two cores with a load of 50."""
 FILES_EVERY_S = 0.1
 INSTANCE = "up"
-"""The only worker here; with a fixed name it gets its partitions back at once after a kill."""
+"""The name of the only worker; with a fixed name, it regains its partitions at once after a kill."""
 
 
 async def run_pipeline(
     supervisor: Supervisor, settings: Settings, config: Path, print_line: Callable[[str], None]
 ) -> None:
-    """Start everything and keep it running until cancelled; print the servers' addresses and the parts."""
+    """Start all parts and keep them running until cancelled; print the servers' addresses and the parts."""
     move_secrets_to_files(type(settings), supervisor.folder / "secrets", os.environ)
     await _start_servers(supervisor, settings, config, print_line)
     environ = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
@@ -152,12 +152,12 @@ async def _run_parts(
 
 
 def pipeline_directory(settings: Settings) -> Path:
-    """Return the folder of all data of one pipeline: two of them on one machine must not share any of it."""
+    """Return the folder of all data of one pipeline, which two pipelines on a machine must not share."""
     return (settings.runtime.data or data_directory()).absolute()
 
 
 def pipeline_parts(settings: Settings, config: Path) -> Iterator[Part]:
-    """Yield the stages, the sink, the notifier when Alertmanager is configured, and the configured collectors."""
+    """Yield the stages, the sink, the notifier if Alertmanager is configured, and the configured collectors."""
     options = ("--config", str(config))
     data = pipeline_directory(settings)
     yield Part("process", railsight_command("process", *options, "--instance", INSTANCE), CLIENTS)
@@ -170,13 +170,13 @@ def pipeline_parts(settings: Settings, config: Path) -> Iterator[Part]:
 
 
 def written_files(settings: Settings) -> dict[str, tuple[Path, ...]]:
-    """Return the files that a collector writes and others read, by part: the others start once these are there."""
+    """Return, by part, the files that a collector writes and others read; the others start when these files exist."""
     writers = {name: getattr(params, "written_files", None) for name, params in settings.collectors.items()}
     return {f"collect-{name}": files() for name, files in writers.items() if files is not None}
 
 
 async def _wait_for_files(supervisor: Supervisor, part: Part, files: Iterable[Path], started_ns: int) -> None:
-    """Wait until files that an earlier run may have left are written again; raise GaveUp."""
+    """Wait until the part has written its files, because an earlier run may have left old ones; raises GaveUp."""
     deadline_s = time.monotonic() + SETUP_TIMEOUT_S
     for path in files:
         while not path.exists() or path.stat().st_mtime_ns < started_ns:
@@ -187,7 +187,7 @@ async def _wait_for_files(supervisor: Supervisor, part: Part, files: Iterable[Pa
 
 
 def move_secrets_to_files(model: type[BaseModel], folder: Path, environ: MutableMapping[str, str]) -> None:
-    """Replace secrets in the environment, which children would inherit, by the names of files with them."""
+    """Replace secrets in the environment, which children would inherit, by the names of files with the secrets."""
     for name in secret_variables(model, environ):
         folder.mkdir(mode=0o700, exist_ok=True)
         write_private(folder / name.lower(), f"{environ.pop(name)}\n")
@@ -197,7 +197,7 @@ def move_secrets_to_files(model: type[BaseModel], folder: Path, environ: Mutable
 async def _start_servers(
     supervisor: Supervisor, settings: Settings, config: Path, print_line: Callable[[str], None]
 ) -> None:
-    """Start the servers that the configuration does not name; the parts get their addresses by the environment."""
+    """Start the servers that the configuration does not name; pass their addresses to the parts by the environment."""
     data = pipeline_directory(settings)
     embeds_kafka = "bootstrap" not in settings.kafka.model_fields_set
     embeds_clickhouse = "url" not in settings.store.model_fields_set
@@ -211,7 +211,7 @@ async def _start_servers(
         os.environ["RAILSIGHT__KAFKA__BOOTSTRAP"] = kafka["bootstrap"]
         print_line(f"Kafka: {kafka['bootstrap']}")
         if login := kafka.get("login"):
-            # The folder of the passwords, not a password.
+            # The login has the folder of the passwords, not a password.
             os.environ |= {f"RAILSIGHT__KAFKA__{name.upper()}": str(value) for name, value in login.items()}
             print_line(f"Kafka users and their passwords: {login['login_folder']}; `kcat -F {kafka['kcat']}`")
     if embeds_clickhouse:

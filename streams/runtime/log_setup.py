@@ -1,7 +1,7 @@
-"""Sets up the log of a process: one line an event on standard error, for people on a terminal, as JSON elsewhere.
+"""Sets up the log of a process: one line per event on standard error, as text on a terminal, as JSON elsewhere.
 
-What libraries log through the standard library takes the same way, from warnings upwards. In JSON the values of
-`name=%s` in the texts of the standard library are fields of that name, as those of structlog are.
+Libraries' records of the standard library from WARNING on have the same format. In JSON, the values of `name=%s` in
+such records are fields of that name, like structlog's.
 """
 
 import logging
@@ -22,14 +22,14 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 
 
 class MissingTopicFilter(logging.Filter):
-    """Reports a topic that Kafka does not have once, with the next step; the client logs it ten times a second."""
+    """Logs a topic that is missing in Kafka once, with the next step; the client logs it ten times a second."""
 
     def __init__(self) -> None:
         super().__init__()
         self._reported: set[object] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to log a record; the text of the first of each topic is replaced."""
+        """Return whether to log a record; replaces the text of each topic's first record."""
         if not (record.name.startswith("aiokafka") and str(record.msg).startswith("Topic %s not found")):
             return True
         topic = record.args[0] if isinstance(record.args, tuple) and record.args else ""
@@ -41,7 +41,7 @@ class MissingTopicFilter(logging.Filter):
 
 
 def add_named_arguments(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Add the arguments of a record of the standard library whose text names them, as in `topic=%s`."""
+    """Add fields for the named arguments (`topic=%s`) of a record of the standard library."""
     arguments = event.pop("positional_args", None)
     if not isinstance(arguments, tuple):
         return event
@@ -55,7 +55,7 @@ def add_named_arguments(_logger: object, _method: str, event: structlog.typing.E
 def configure_logging(
     level: str, stream: TextIO | None = None, muted: Iterable[str] = (), log_format: str = "auto"
 ) -> None:
-    """Make all loggers of this process write to `stream`, standard error by default, but those that are to be quiet."""
+    """Make all loggers of this process except `muted` write to `stream` (default: standard error)."""
     out = sys.stderr if stream is None else stream
     is_text = log_format == "text" or (log_format == "auto" and out.isatty())
     shared: list[structlog.typing.Processor] = [
@@ -91,21 +91,21 @@ def configure_logging(
     for name in ("aiokafka", "asyncio", "faust", "mode", "grpc", "urllib3", "clickhouse_connect"):
         logging.getLogger(name).setLevel(max(LEVELS[level], logging.WARNING))
     handler.addFilter(MissingTopicFilter())
-    # At the handler: some libraries set levels of their own when they are imported.
+    # Filters at the handler, because some libraries set their own levels when they are imported.
     silenced = tuple(muted)
     handler.addFilter(lambda record: record.name.split(".")[0] not in silenced)
 
 
-# Faust logs under the name of the module that its app's class is from.
+# Faust logs under the name of the module with its app's class.
 _LIBRARIES = ("aiokafka", "faust", "mode", "kafka", "streams.runtime.faust_app")
 _AGAIN_S = 10.0
 _FORGET_AT = 1000
 
 
 class RepeatFilter(logging.Filter):
-    """Lets a message of a library through once in ten seconds, whatever its arguments are.
+    """Passes a message of a library once in ten seconds, whatever its arguments are.
 
-    While the brokers are away, clients and Faust log the same 120 lines a second.
+    While the brokers are unavailable, clients and Faust log the same messages, 120 lines a second.
     """
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -115,14 +115,14 @@ class RepeatFilter(logging.Filter):
 
     @property
     def known(self) -> int:
-        """The number of messages that it remembers."""
+        """The number of retained messages."""
         return len(self._next)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to log a record."""
         if not record.name.startswith(_LIBRARIES):
             return True
-        # Faust formats some of its messages itself: what differs then is behind the first words.
+        # Faust formats some of its messages itself; then only the text after the first words differs.
         key = record.name, record.levelno, str(record.msg)[:40]
         now = self._now_s()
         if now < self._next.get(key, 0.0):
@@ -134,7 +134,7 @@ class RepeatFilter(logging.Filter):
 
 
 def throttle_repeats(handlers: list[logging.Handler] | None = None) -> None:
-    """Filter what these handlers, or those of the root logger, write; libraries log from WARNING on."""
+    """Filter the records of these handlers (default: the root logger's); libraries log from WARNING on."""
     repeat_filter = RepeatFilter()
     for handler in logging.getLogger().handlers if handlers is None else handlers:
         handler.addFilter(repeat_filter)

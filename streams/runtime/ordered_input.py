@@ -1,6 +1,6 @@
-"""The input of an owner: without a gap, without repeats, all inputs in one order, which is that of the brokers.
+"""Merges the inputs of an owner in the order of the brokers' times, without gaps and without repeats.
 
-Decides what is requested again, how long the others wait for one input, and what counts as lost.
+Decides which records are requested again, how long inputs wait for each other, and which records count as lost.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ from streams.wire.models import InputLoss
 from streams.wire.topics import Record, Topic
 
 CHUNK_RECORDS = 250
-"""Bounds how long one chunk keeps a process from all else, an event on its way included: of samples of the largest
-fabric it takes 10 ms. Larger ones were not faster: what a batch costs beside its messages is that of two or three."""
+"""Limits the time of one chunk, during which the process does nothing else: 250 samples of the largest fabric take
+10 ms. Larger chunks were not faster, because a batch costs only as much as two or three more messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """All that the partition holds from offset `start` up to, not including, `end`: the unit that a stage is handed.
+    """The records of a partition from offset `start` up to, not including, `end`: the unit that a stage processes.
 
-    Offsets between them may lack a record: compaction took it. `highwater` is where the partition ended then.
+    Compaction may have removed records between them. `highwater` is the end of the partition at the time of the fetch.
     """
 
     topic: str
@@ -43,15 +43,15 @@ class Chunk:
 
 @dataclass(slots=True)
 class Chunker:
-    """Cuts what fetches bring into chunks that follow each other without a gap."""
+    """Cuts the records of fetches into consecutive chunks without gaps."""
 
     positions: dict[tuple[str, int], int] = field(default_factory=dict)
-    """The next offset of each partition; absent where nothing is known of what was read before."""
+    """The next offset of each partition; a partition without a known position is absent."""
 
     def chunks(
         self, topic: str, partition: int, records: Sequence[FetchedRecord], highwater: int | None = None
     ) -> Iterator[Chunk]:
-        """Return the records of one partition in a fetch."""
+        """Yield the records of one partition from a fetch in chunks."""
         for i in range(0, len(records), CHUNK_RECORDS):
             some = records[i : i + CHUNK_RECORDS]
             first, end = some[0].offset, some[-1].offset + 1
@@ -61,33 +61,33 @@ class Chunker:
 
 
 class Merge:
-    """Chunks that wait for their turn, each input's in its own order.
+    """Merges the waiting chunks of all inputs by time.
 
-    In a backlog a fetch brings hours of a quiet topic and seconds of a busy one; folded as they come, the one would be
-    far ahead of the other in event time, and what the busy one reports would be late. So a record waits for those of
-    the other inputs that came before it.
+    In a backlog a fetch has hours of a quiet topic and seconds of a busy one. Processed in the order of fetches, the
+    quiet topic would be far ahead in event time, and the busy one's messages would be late. So a record waits for
+    earlier records of the other inputs.
     """
 
     def __init__(self, topics: Sequence[str]) -> None:
-        """`topics` in the order that holds among records of one millisecond."""
+        """Create the merge; `topics` are in the order of processing for records of one millisecond."""
         self._waiting: dict[str, deque[Chunk]] = {topic: deque() for topic in topics}
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
 
     def add(self, chunk: Chunk) -> None:
-        """Take a chunk with records; it follows the one before of its topic."""
+        """Add a chunk with records, which follows the previous chunk of its topic."""
         self._waiting[chunk.topic].append(chunk)
 
     def next(self, awaited: Callable[[str], bool]) -> Chunk | None:
-        """Return the next records, up to where another input has its turn; None while there is nothing.
+        """Return the next records up to the first record of another input; None without waiting records.
 
-        None too while an input from which nothing waits is `awaited`: it has earlier records that are on their way.
+        Also returns None while an input without waiting records is `awaited`, because its earlier records may arrive.
         """
         heads = {topic: chunks[0] for topic, chunks in self._waiting.items() if chunks}
         if not heads or any(topic not in heads and awaited(topic) for topic in self._waiting):
             return None
-        if len(heads) == 1:  # the usual case: nothing to put in order
+        if len(heads) == 1:  # the usual case: one input, which needs no merge
             return self._waiting[next(iter(heads))].popleft()
         order = list(heads)
         chosen = min(order, key=lambda topic: (heads[topic].records[0].timestamp, order.index(topic)))
@@ -112,7 +112,7 @@ log = logging.getLogger(__name__)
 
 
 class InputLosses:
-    """The losses of one owner, until `take` returns them to be sent."""
+    """Collects the losses of one owner until `take` returns them for sending."""
 
     def __init__(self, binding: Binding, partition: int, clock: Clock, metrics: Metrics) -> None:
         self._binding = binding
@@ -121,7 +121,7 @@ class InputLosses:
         self._metrics = metrics
         self._records: list[Record] = []
         self.must_reconcile = False
-        """The stage has to evaluate the present states, and has not yet."""
+        """True if the stage must still evaluate the present states."""
 
     def report(self, topic: Topic, first: int, count: int, *, is_recreated: bool = False) -> None:
         """Report `count` records from offset `first` on, or that a topic was recreated; compaction loses nothing."""
@@ -144,41 +144,41 @@ class InputLosses:
             )
 
     def take(self) -> list[Record]:
-        """Return the reports that are not sent yet."""
+        """Return the unsent reports and clear them."""
         records, self._records = self._records, []
         return records
 
 
 QUEUED = 16
-"""Chunks that an owner may be behind, a few MB each: the reader waits for it then. At the full rate it is
-three seconds' worth; an owner that writes its state down takes none meanwhile."""
+"""The limit of an owner's queued chunks of a few MB each; the reader then waits. At the full rate they last three
+seconds, because an owner processes no chunk while it takes a snapshot."""
 _WAITING_MAX = 64
-"""Chunks that may wait for another input; then order gives way to going on."""
+"""The limit of chunks that wait for another input; beyond it they are processed without waiting."""
 _GAP_TIMEOUT_S = 5.0
-"""The longest wait of records for those of another input that the brokers report. A fetch takes some milliseconds,
-but the first of a backlog of megabytes, by a consumer of its own on a busy machine, has taken more than half a second.
+"""The longest wait of records for another input's records that the brokers report. A fetch takes some milliseconds, but
+the first one of a backlog of megabytes, by a separate consumer on a busy machine, has taken more than half a second.
 """
 _REQUEST_RETRY_S = 2.0
 
 
 class InputSource(Protocol):
-    """The source of chunks, as an owner uses it; ChunkConsumer is one."""
+    """The interface of a source of chunks for an owner, such as ChunkConsumer."""
 
     def read_from(self, topic: str, partition: int, offset: int) -> None:
-        """Deliver from this offset on; chunks that are already under way still come."""
+        """Deliver from this offset on; chunks that were fetched before are still delivered."""
         ...
 
     def acknowledge(self, topic: str, partition: int, offset: int) -> None:
-        """All before this offset is covered: commit it with the next commit."""
+        """Commit this offset with the next commit; a snapshot covers all records before it."""
         ...
 
     def end_of(self, topic: str, partition: int) -> int | None:
-        """Return the offset behind the last record, as of the last fetch; None before the first."""
+        """Return the offset after the last record at the last fetch; None before the first fetch."""
         ...
 
 
 class OrderedInput:
-    """The chunks of one partition in one generation."""
+    """The ordered chunks of one partition in one generation."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class OrderedInput:
         self._now_s = now_s
         self._chunks: asyncio.Queue[Chunk | None] = asyncio.Queue(QUEUED)
         self._merge = Merge([topic.name for topic in binding.inputs])
-        # No input waits for a compacted topic: the record at its end may be gone.
+        # No input waits for a compacted topic, because compaction may have removed the record at its end.
         self._timed = {topic.name for topic in binding.inputs if topic.retention_s is not None}
         self._expected: dict[str, int] = {}
         self._requested: dict[str, tuple[int, float]] = {}
@@ -200,27 +200,27 @@ class OrderedInput:
         self._given_up: set[str] = set()
         self._ends: dict[str, int] = {}
         self.may_be_rewound = False
-        """A chunk came from an input that ended before the next expected offset: it is an old chunk, or the topic was
+        """True after a chunk of an input that ended before the next expected offset: the chunk is old, or the topic was
         deleted and created again."""
 
     def begin(self, positions: dict[str, int], ends: dict[str, int] | None = None) -> None:
-        """Read each input from here on; `ends` is how far each is known to go before anything was fetched."""
+        """Read each input from these positions on; `ends` are the known ends before the first fetch."""
         self._ends = ends or {}
         for topic, offset in positions.items():
             self._expected[topic] = offset
             self._request(topic, offset)
 
     async def put(self, chunk: Chunk) -> None:
-        """Hand in what was fetched; waits while there is no room."""
+        """Add a fetched chunk; wait while the queue is full."""
         await self._chunks.put(chunk)
 
     def wake(self) -> None:
-        """Let `next` return, if it waits."""
+        """Make a waiting `next` return."""
         with suppress(asyncio.QueueFull):
             self._chunks.put_nowait(None)
 
     async def next(self, within_s: float) -> Chunk | None:
-        """Return the chunk whose turn it is; None where there is none within this time."""
+        """Return the next chunk in order, or None if there is none within this time."""
         while not self._chunks.empty() and len(self._merge) < _WAITING_MAX:
             self._accept(self._chunks.get_nowait())
         if (ready := self._ready()) is not None:
@@ -243,14 +243,14 @@ class OrderedInput:
         return ready
 
     def _accept(self, chunk: Chunk | None) -> None:
-        """Keep what follows; ask again for what is missing before it; forget what was there."""
+        """Add a chunk at the expected offset; request a missing part again; drop records that were read."""
         if chunk is None:
             return
         expected = self._expected[chunk.topic]
         self.may_be_rewound = self.may_be_rewound or max(chunk.highwater, chunk.end) < expected
         if chunk.start > expected:
             requested, at = self._requested[chunk.topic]
-            # What was under way before the seek still comes; only if nothing else does is it requested again.
+            # Chunks that were fetched before the seek may still arrive, so the request is repeated only after a wait.
             if requested != expected or self._now_s() - at > _REQUEST_RETRY_S:
                 self._request(chunk.topic, expected)
         elif chunk.end > expected:
@@ -264,7 +264,7 @@ class OrderedInput:
         self._source().read_from(topic, self._partition, offset)
 
     def _is_requested(self, topic: str) -> bool:
-        """Return whether the brokers hold records of this input that have not come yet and are worth a wait."""
+        """Return whether the brokers have unread records of this input that are worth a wait."""
         if topic not in self._timed or topic in self._given_up or len(self._merge) >= _WAITING_MAX:
             return False
         end = self._source().end_of(topic, self._partition) or 0

@@ -1,8 +1,8 @@
-"""The owner of one input partition: takes it over, processes its input, sends the outputs, and writes snapshots.
+"""Owns one input partition: takes it over, processes its input, sends the outputs, and writes snapshots.
 
-One task, so nothing of an owner happens at the same time as something else of it. What is processed and when time
-advances is decided in partition_processor.py. Here is the order of what others can see: an epoch before its first
-output (`take_over`), and in `turn` outputs before the Progress that covers them, and outputs and a snapshot before
+An owner is one task, so its steps never overlap. partition_processor.py decides which records are processed and when
+time advances. This module ensures the order of visible effects: an epoch is written before its first output
+(`take_over`); in `turn`, outputs are sent before the Progress that covers them, and outputs and a snapshot before the
 input is acknowledged.
 """
 
@@ -33,32 +33,32 @@ log = logging.getLogger(__name__)
 Found = TypeVar("Found")
 
 _RETRY = Backoff.constant(0.5)
-# What a take-over asks of brokers that have just lost a node can hang for as long as a request may (40 s).
+# A takeover's request to brokers that have just lost a node can hang for the request timeout (40 s).
 _READ_S = 60.0
-# A turn takes milliseconds, and one that waits for the brokers as long as they are away.
+# A turn takes milliseconds, but waits for unavailable brokers.
 _STALL_S = 5.0
 _FIRST_PROGRESS_S = 10.0
-"""An owner that has input to read, and has not read any, sends no Progress for so long: it would call itself idle, and
-time would pass over what it is about to read."""
+"""An owner that has not read its waiting input yet sends no Progress for this time: it would report itself as idle, and
+the unread input would be late."""
 
 
 _NEVER = math.inf
 _SNAPSHOT_SHARE = 0.05
-"""Of an owner's time: a state that takes long to write is written less often. The shorter of its last two times counts:
-one that waited for brokers does not predict the next, and twenty times an outage of 10 s would leave the input of three
-minutes unacknowledged."""
+"""The share of an owner's time for snapshots, so that slow snapshots are written less often. The shorter of the last
+two times counts, because a wait for brokers does not predict the next time: twenty times an outage of 10 s would leave
+the input of three minutes unacknowledged."""
 _VERIFICATION_SHARE = 0.0003
-"""Of an owner's time. Reading back an eighth of the largest fabric takes `measure` 0.1 s; for each of its snapshots it
-would cost 4 % of the pipeline, so that only one in 330 s is read back, which keys of its own protect."""
+"""The share of an owner's time for verifying snapshots. `measure` takes 0.1 s to read back an eighth of the largest
+fabric, 4 % of the pipeline's time for every snapshot; so it verifies one in 330 s, which has separate keys."""
 
 _VERIFIER = ThreadPoolExecutor(1, "verify")
-"""Of all owners of a process: what is read back is a second state in memory, of one owner at a time."""
+"""One thread for all owners of a process, so that only one owner at a time has a second state in memory."""
 
 _SNAPSHOT_RETRY_S = 30.0
 
 
 def _next(every_s: float, now: float) -> float:
-    """Return the next of the moments that all owners of this machine share: what they send then goes out together."""
+    """Return the next of the times that all owners of this machine share, so that they send at the same time."""
     return (now // every_s + 1) * every_s
 
 
@@ -72,14 +72,14 @@ class OwnerContext:
     metrics: Metrics
     input: Callable[[], InputSource]
     producer: Callable[[], Any]
-    """Answers aiokafka's producer, None while there is none."""
+    """Returns aiokafka's producer, or None while there is none."""
     consumer: Callable[[], AbstractAsyncContextManager[Any]]
-    """Opens a consumer without a group, to read the snapshots and topics that are read whole."""
+    """Opens a consumer without a group, for snapshots and topics that are read completely."""
     now_s: Callable[[], float] = time.monotonic
 
 
 class InputRewound(Exception):
-    """An input was deleted and created again while it was read: only a takeover begins at its new beginning."""
+    """Raised if an input was deleted and created again while it was read; a takeover reads its new beginning."""
 
 
 class PartitionOwner:
@@ -106,7 +106,7 @@ class PartitionOwner:
         self._now_s = context.now_s
         self._stopping = False
         self.is_restored = False
-        """The partition was taken over, with its state."""
+        """True after the takeover of the partition with its state."""
         self._reading_attempts = 0
         self._covered_offset = 0
         self._last_progress = (-1, -1)
@@ -117,10 +117,10 @@ class PartitionOwner:
         self._writing: asyncio.Task[None] | None = None
         self._last_write_s = 0.0
         self._verify_at = 0.0
-        """The time from which on the next snapshot is read back before it is written; the first one is."""
+        """From this time on, the next snapshot is verified before it is written; the first one always is."""
 
     async def run(self) -> None:
-        """Own the partition until it is lost or given up; whatever else ends this is a bug."""
+        """Own the partition until it is lost or released; any other end is a bug."""
         try:
             await self.take_over()
             while not self._stopping:
@@ -134,7 +134,7 @@ class PartitionOwner:
                 self._writing.cancel()
 
     async def turn(self) -> None:
-        """Read, process, send, report the Progress, take a snapshot and acknowledge what it covers: in this order."""
+        """Read, process, send, report the Progress, take a snapshot and acknowledge its input, in this order."""
         processor = self._processor
         chunk = await self.input.next(self._next_turn() - self._now_s())
         if chunk is not None:
@@ -146,7 +146,7 @@ class PartitionOwner:
             await self._check_rewound()
         now = self._now_s()
         if now - self._turned > _STALL_S:
-            # The brokers were away, or this process was stopped: what devices sent meanwhile is still on its way.
+            # The brokers were unavailable or this process was stopped, so the devices' messages are delayed.
             self._due["tick"] = now + self._context.runtime.settle_s
         self._turned = now
         if self._writing is not None and self._writing.done():
@@ -161,18 +161,18 @@ class PartitionOwner:
         is_late = processor.moved and now >= self._due["snapshot"] + self._context.runtime.quiet_snapshot_s
         if is_late or (processor.changed and now >= self._due["snapshot"]):
             await self._snapshot()
-        # Nothing above need wait for anything, and in a backlog the next chunk is there.
+        # Yields to other tasks, because in a backlog none of the steps above may have waited.
         await asyncio.sleep(0)
 
     async def _snapshot(self) -> None:
-        """Take a snapshot; it is written, and the input that it covers acknowledged, while the owner goes on."""
+        """Take a snapshot; another task writes it and acknowledges its input while the owner continues."""
         if not (self._processor.changed or self._processor.moved):
             return
         await self.written()
         self._due["snapshot"] = math.inf
         began, covered = self._now_s(), dict(self._processor.positions)
-        # At once, some 50 ms for an eighth of the largest fabric: a thread, which gets the interpreter from the others
-        # a millisecond at a time, took up to half a second, and what came for this partition waited.
+        # Takes some 50 ms for an eighth of the largest fabric without yielding; a thread, which gets the interpreter
+        # for a millisecond at a time, took up to half a second, and this partition's input waited.
         try:
             snapshot = self._processor.snapshot()
         except (TypeError, ValueError, OverflowError) as error:
@@ -192,13 +192,13 @@ class PartitionOwner:
         self._writing = asyncio.create_task(write_and_acknowledge())
 
     async def written(self) -> None:
-        """Wait until the snapshot that was taken last is written; raises what that ended with."""
+        """Wait until the last snapshot is written; raises the error of its task."""
         if self._writing is not None:
             await self._writing
             self._writing = None
 
     async def _verify(self, snapshot: Snapshot, began: float) -> str:
-        """Return the reason for which a snapshot cannot be restored; if it can, set the time of the next check."""
+        """Return the reason why a snapshot cannot be restored; if it can, set the time of the next check."""
 
         def verify() -> tuple[str, float]:
             started = time.thread_time()
@@ -210,7 +210,7 @@ class PartitionOwner:
         return reason
 
     def _report_snapshot(self, began: float, size: int) -> None:
-        """Count a snapshot that is written, and set the time of the next one."""
+        """Count a written snapshot, and set the time of the next one."""
         lasted = self._now_s() - began
         cost_s, self._last_write_s = min(lasted, self._last_write_s), lasted
         self._due["snapshot"] = began + max(self._snapshot_s, cost_s / _SNAPSHOT_SHARE)
@@ -220,7 +220,7 @@ class PartitionOwner:
         self._count("railsight_snapshot_seconds_total", lasted)
 
     def _keep_last_snapshot(self, reason: str, began: float) -> None:
-        """Leave the last good snapshot in place: a successor reads the input after it again."""
+        """Keep the last good snapshot; a successor reads the input after it again."""
         log.error(
             "cannot write a snapshot, keeping the last one: stage=%s partition=%d: %s",
             self._stage, self._partition, reason,
@@ -237,12 +237,12 @@ class PartitionOwner:
                 self._covered_offset = offset + 1
 
     async def _send_progress(self, now: float) -> None:
-        """Send how far event time has come, behind all that it covers."""
+        """Send the Progress after all records that it covers."""
         to_progress_topic = now >= self._due["progress_topic"]
         runtime = self._context.runtime
         moved = self._last_progress != (self._processor.stage.watermark_ns, self._covered_offset)
         if moved and self._due["progress"] == _NEVER:
-            # Not at once: the brokers, and all who read it, have less to do where all owners send at the same moment.
+            # Waits for the shared time, because brokers and readers have less work if all owners send together.
             self._due["progress"] = _next(runtime.progress_s, now)
         if not (to_progress_topic or now >= self._due["progress"]):
             return
@@ -266,7 +266,7 @@ class PartitionOwner:
         await self._sender.send(records, at)
 
     def _next_turn(self) -> float:
-        """Return the time at which there is something to do though nothing comes."""
+        """Return the time of the next turn without input."""
         due = [self._due["progress_topic"], self._due["progress"]]
         if self._processor.changed:
             due.append(self._due["snapshot"])
@@ -281,7 +281,7 @@ class PartitionOwner:
 
     @property
     def positions(self) -> dict[tuple[str, int], int]:
-        """The next offset of each input that is not compacted, once the state is restored."""
+        """The next offset of each input that is not compacted, after the state was restored."""
         if not self.is_restored:
             return {}
         timed = (topic.name for topic in self._binding.inputs if topic.retention_s is not None)
@@ -289,16 +289,16 @@ class PartitionOwner:
 
     @property
     def sending_s(self) -> float:
-        """The time for which the oldest unacknowledged records wait."""
+        """The waiting time of the oldest unacknowledged records, in seconds."""
         return self._sender.sending_s
 
     @property
     def attempts(self) -> int:
-        """Count the attempts to take over and to send; each ends in bounded time."""
+        """The number of attempts to take over and to send; each ends in bounded time."""
         return self._reading_attempts + self._sender.attempts
 
     async def take_over(self) -> None:
-        """Take the next epoch, restore the last state, and begin to read after it; waits while brokers are away."""
+        """Take the next epoch, restore the last state, and begin to read after it; wait for unavailable brokers."""
         processor, binding, runtime = self._processor, self._binding, self._context.runtime
         inputs = [(topic.name, self._partition) for topic in binding.inputs]
         began = self._now_s()
@@ -314,7 +314,7 @@ class PartitionOwner:
             return epoch, states, earliest, end
 
         epoch, states, earliest, end = await self._read("take over", read)
-        # The state of thousands of devices takes a while to read; owners beside this one go on meanwhile.
+        # Restoring thousands of devices takes a while; a thread lets the other owners continue.
         digest = await asyncio.to_thread(processor.begin, epoch, states, earliest, end)
         wanted = (*binding.recovered, *(() if processor.is_restored else binding.history))
         recovered, ends = await self._read_whole(wanted)
@@ -323,7 +323,7 @@ class PartitionOwner:
         self.input.begin(processor.positions, end)
         now = self._turned = self._began = self._now_s()
         self._report_takeover(epoch, "a snapshot" if states else "nothing", now - began)
-        # Owners take over together; their snapshots are not to coincide as well.
+        # Owners take over at the same time; this spreads their snapshots.
         share = (self._partition + 1) / binding.partitions(self._context.partitions)
         self._due |= {
             "progress_topic": now,
@@ -333,7 +333,7 @@ class PartitionOwner:
         self.is_restored = True
 
     async def _check_rewound(self) -> None:
-        """Raise InputRewound if an input ends before what was read of it."""
+        """Raise InputRewound if an input ends before the offset that was read."""
         positions = dict(self._processor.positions)
 
         async def read(consumer: Any) -> dict[str, int]:
@@ -354,7 +354,7 @@ class PartitionOwner:
         return found, {topic.name: own[-1].offset + 1 for topic, own in found.items() if own}
 
     async def _read(self, what: str, read: Callable[[Any], Awaitable[Found]]) -> Found:
-        """Return what is read with a consumer of its own; tries again while the brokers are away."""
+        """Return the result of `read` with a new consumer; retry while the brokers are unavailable."""
 
         async def attempt(_: int) -> Found:
             self._reading_attempts += 1

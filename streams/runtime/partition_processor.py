@@ -1,7 +1,7 @@
-"""One owner's work on one partition, without I/O: chunks in, records to send out.
+"""Processes one owner's partition without I/O: takes chunks and returns records to send.
 
-Decides what a stage is handed, in which order, and what its state covers. Fetching, sending and the clock belong to
-partition_owner.py. Records before a Progress in its partition are processed first, then time advances.
+Decides which messages a stage gets, in which order, and which input its state covers. partition_owner.py fetches,
+sends and has the clock. Records before a Progress in its partition are processed first, then time advances.
 """
 
 import logging
@@ -40,16 +40,16 @@ from streams.wire.topics import Partitions, Record, Topic
 log = logging.getLogger(__name__)
 
 MakeStage = Callable[[int], Stage]
-"""Makes one owner's stage for a partition of its input; called again for every take-over."""
+"""Makes one owner's stage for a partition of its input; called again for every takeover."""
 
 REJECTED_BYTES = 4096
 _MS = 1_000_000
 MAX_RECORD_BYTES = 1_000_000
-"""Brokers accept 1 MiB in a batch by default (message.max.bytes); a larger record would be retried for ever."""
+"""Brokers accept batches of 1 MiB by default (message.max.bytes); a larger record would be retried forever."""
 
 
 class PartitionProcessor:
-    """A stage, how far its input has been read, and the event time that it has reached."""
+    """A stage with the positions in its input and its event time."""
 
     def __init__(
         self,
@@ -64,17 +64,17 @@ class PartitionProcessor:
         cluster: str = "local",
         is_live: bool = True,
     ) -> None:
-        """Take `is_live` as False for recorded input, whose messages have their times of arrival."""
+        """Create a processor; `is_live` is False for recorded input, whose messages have their times of arrival."""
         self.binding = binding
         self.partition = partition
         self.epoch = 0
         self.records = 0
         self.changed = False
-        """Something happened since the last snapshot that a successor should not have to repeat."""
+        """True after a change since the last snapshot that a successor should not repeat."""
         self.moved = False
-        """Input was read since the last snapshot, if only to learn how far time has come."""
+        """True if any input was read since the last snapshot, even only Progress."""
         self.is_restored = False
-        """The stage has the state of a snapshot."""
+        """True if the stage was restored from a snapshot."""
         self._make_stage = make_stage
         self._partitions = partitions
         self._versions = versions
@@ -86,7 +86,7 @@ class PartitionProcessor:
         self._arrived_ns: dict[str, int] = {}
         dated = binding.inputs if is_live and binding.upstream is None else ()
         self._arrivals = {topic.name: ArrivalClock(clock.now_ns) for topic in dated}
-        """Of inputs of telemetry, whose messages are dated by their arrival."""
+        """The clocks of telemetry inputs, whose messages get their time of arrival."""
         self.losses = InputLosses(binding, partition, clock, metrics)
         self._stale_progress = 0
         self.positions: dict[str, int] = {}
@@ -111,8 +111,8 @@ class PartitionProcessor:
     def begin(self, epoch: int, snapshots: Sequence[Snapshot], earliest: dict[str, int], end: dict[str, int]) -> str:
         """Take over from the first readable snapshot under a new epoch; return the digest of its inventory.
 
-        `earliest` and `end` bound what each input holds. Where the state is older than that, input was lost to
-        retention; where there is no state, all that is left is read.
+        `earliest` and `end` are the bounds of each input. If the state is older than `earliest`, input was lost to
+        retention; without a state, all remaining input is read.
         """
         self.epoch = epoch
         self._highwater = dict(end)
@@ -134,7 +134,7 @@ class PartitionProcessor:
         return snapshot.inventory_digest if snapshot else ""
 
     def _resume(self, topic: Topic, offset: int, earliest: int, end: int) -> int:
-        """Return where to continue to read an input whose next offset was this one, and report what was lost of it."""
+        """Return the offset at which to continue an input whose next offset was `offset`, and report lost records."""
         if offset <= end:
             self.losses.report(topic, offset, earliest - offset)
             return max(offset, earliest)
@@ -146,7 +146,7 @@ class PartitionProcessor:
         return earliest
 
     def _restore(self, snapshot: Snapshot) -> bool:
-        """Restore a snapshot; return False where it cannot be read, and make the stage new."""
+        """Restore a snapshot; if it cannot be read, make a new stage and return False."""
         if not snapshot.state:
             return True
         try:
@@ -154,7 +154,7 @@ class PartitionProcessor:
             if isinstance(self.stage, TimeLimitedStage):
                 self.stage.limit_time(self._clock.now_ns() + FUTURE_NS)
         except Reject as error:
-            # Of another version, or of a time to come: what the input still holds is processed again.
+            # The snapshot has another version or a future time, so the remaining input is processed again.
             log.warning("state not readable: stage=%s partition=%d: %s", self.binding.stage, self.partition, error)
             self._count("railsight_snapshots_unreadable_total")
             self._set_up()
@@ -164,11 +164,11 @@ class PartitionProcessor:
         return True
 
     def resume(self, inventory_digest: str) -> list[Record]:
-        """Adopt the version of the inventory that the state was made under."""
+        """Adopt the inventory version of the restored state."""
         return self.losses.take() + self._records(self._inventory.restore(inventory_digest))
 
     def reconcile(self, read: dict[Topic, list[FetchedRecord]]) -> list[Record]:
-        """Give the stage the present states, after input was deleted unread."""
+        """Pass the present states to the stage after unread input was deleted."""
         self.losses.must_reconcile = False
         if not isinstance(self.stage, ReconcilingStage):
             return []
@@ -180,9 +180,9 @@ class PartitionProcessor:
         return records + self._records(outputs)
 
     def recover(self, read: dict[Topic, list[FetchedRecord]], ends: dict[str, int]) -> list[Record]:
-        """Give the stage the topics that it needs before its first message; `ends` are the offsets after them.
+        """Pass the records of the recovered topics to the stage before its first message; `ends` are the next offsets.
 
-        What was read of an input is not delivered again.
+        Records of an input that are read here are not delivered again.
         """
         if not isinstance(self.stage, RecoverableStage):
             return []
@@ -204,7 +204,7 @@ class PartitionProcessor:
         ]
 
     def on_chunk(self, chunk: Chunk) -> list[Record]:
-        """Fold a chunk that begins where the last of its input ended, or before: what was read is left out."""
+        """Process a chunk that begins at or before the end of its input's last chunk; skip records that were read."""
         position = self.positions[chunk.topic]
         self.set_end_offset(chunk.topic, max(chunk.highwater, chunk.end))
         if chunk.end <= position:
@@ -239,7 +239,7 @@ class PartitionProcessor:
         return records
 
     def _pass_counts_on(self, topic: str) -> None:
-        """Pass on what the stage and the clock of an input counted."""
+        """Add the counts of the stage and of the input's clock to the metrics."""
         if self._counted:
             for name, by in self._counted.items():
                 self._count(name, by)
@@ -252,7 +252,7 @@ class PartitionProcessor:
         self._metrics.count(name, self.binding.stage, self.partition, topic=topic, by=by)
 
     def _update_watermark(self, upstreams: UpstreamWatermarks, topic: Topic, progress: Progress) -> None:
-        """Take a Progress; count one of a replaced owner. An owner whose epochs began again would send no other."""
+        """Apply a Progress; count those of replaced owners, which an owner with restarted epochs would only send."""
         ignored = upstreams.ignored
         upstreams.update(topic.name, progress, self.positions.get(self._barrier, 0))
         if upstreams.ignored == ignored:
@@ -267,7 +267,7 @@ class PartitionProcessor:
             )  # fmt: skip
 
     def set_end_offset(self, topic: str, end: int) -> None:
-        """Record the end of an input that the brokers report."""
+        """Record the end of an input by the brokers."""
         self._highwater[topic] = max(end, self._highwater[topic])
 
     def tick(self, now_ns: int) -> list[Record]:
@@ -280,10 +280,10 @@ class PartitionProcessor:
         return self._records(outputs)
 
     def _arrival_ns(self, now_ns: int) -> int | None:
-        """Return the time by which all that arrived has been read: now, or in a backlog the last arrival read.
+        """Return the time up to which all arrived records were read: now, or in a backlog the last arrival.
 
-        Else a worker that was away would call every device silent that it has not read yet. Compacted topics do
-        not count: the record at their end may be gone.
+        Otherwise a worker after a pause would report every device as silent that it has not read yet. Compacted topics
+        do not count, because compaction may have removed the record at their end.
         """
         behind = self._behind()
         if any(topic not in self._arrived_ns for topic in behind):
@@ -299,7 +299,7 @@ class PartitionProcessor:
 
     @property
     def has_unread_input(self) -> bool:
-        """Nothing is live here yet, and there is unread input that may change this."""
+        """True if the stage is idle and has unread input."""
         return self.stage.watermark_ns == IDLE_NS and bool(self._behind())
 
     def refresh(self) -> list[Record]:
@@ -307,13 +307,13 @@ class PartitionProcessor:
         return self._records(self._inventory.refresh())
 
     def progress(self, after_offset: int = 0) -> Progress:
-        """Return how far this owner has come."""
+        """Return the Progress of this owner."""
         lag = sum(max(0, end - self.positions[topic]) for topic, end in self._highwater.items())
         watermark_ns = self.stage.watermark_ns
         return Progress(self.binding.stage, self.partition, self.epoch, watermark_ns, after_offset, self.records, lag)
 
     def snapshot(self) -> Snapshot:
-        """All that a successor needs."""
+        """Return the state for a successor."""
         self.changed = self.moved = False
         return Snapshot(
             SCHEMA,
@@ -326,7 +326,7 @@ class PartitionProcessor:
         )
 
     def verify(self, snapshot: Snapshot) -> str:
-        """Return the reason for which a successor could not restore a snapshot; empty if it can."""
+        """Return the reason why a successor could not restore a snapshot; empty if it can."""
         stage = self._make_stage(self.partition)
         stage.start_epoch(snapshot.epoch)
         try:
@@ -336,7 +336,7 @@ class PartitionProcessor:
         return ""
 
     def _decode(self, topic: Topic, record: FetchedRecord, records: list[Record]) -> Message | None:
-        """Return the message of a record; None for a tombstone without a meaning, and where it was rejected."""
+        """Return the message of a record; None for a meaningless tombstone or a rejected record."""
         if record.value is None and topic.retention_s is None:
             return topics.decode_tombstone(topic, record.key)
         try:
@@ -364,7 +364,7 @@ class PartitionProcessor:
         outputs = self._inventory.begin(min(times, default=None))
         switch_ns = self._inventory.next_ns()
         if switch_ns is not None and any(at >= switch_ns for at in times):
-            # One by one, so that how records were fetched does not decide at which of them the version changes.
+            # One by one, so that the version changes at the same record, however records were fetched.
             for message in batch:
                 outputs += self.stage.process([message])
                 outputs += self._inventory.due()
@@ -398,8 +398,7 @@ class PartitionProcessor:
         try:
             record = topics.encode(output.topic, output.message, key=output.key, cluster=self._cluster)
         except (TypeError, ValueError, OverflowError, UnicodeError) as error:
-            # One output that cannot be encoded must not end the partition: its input would be read again, and end it
-            # again.
+            # An output that cannot be encoded must not end the owner: the next one would read its input and end again.
             return self._unsendable(output, f"cannot encode {type(output.message).__name__}: {error}")
         size = len(record.value or b"")
         if size > MAX_RECORD_BYTES:

@@ -1,6 +1,6 @@
-"""Sends records and answers when the brokers have them: every delivery is awaited, and tried again until it is there.
+"""Sends records and returns when the brokers have acknowledged them; retries every failed delivery.
 
-In order: what follows a record that failed is sent again behind it, with the same ids, so that a repeat is seen as one.
+Preserves the order: records after a failed one are sent again after it, with the same ids, so that readers deduplicate.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ _MS = 1_000_000
 
 AGAIN_S = 0.2
 AT_ONCE = 5000
-"""Records in flight: some ten megabytes of the largest there are."""
+"""The limit of records in flight: some ten megabytes of the largest records."""
 
 
 class PartitionLost(Exception):
-    """The partition has another owner, which sends the same outputs."""
+    """Raised if the partition has another owner, which sends the same outputs."""
 
 
 class ReliableSender:
-    """One owner's way out."""
+    """Sends the outputs of one owner."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ReliableSender:
         again_s: float = AGAIN_S,
         appended: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Take callables: `producer` returns aiokafka's producer or None; `owned` whether we may still send.
+        """Create a sender; `producer` returns aiokafka's producer or None, `owned` whether this owner may still send.
 
         `appended` is called with the time (Unix, ns) at which a broker has just appended a record.
         """
@@ -54,12 +54,12 @@ class ReliableSender:
         self._appended = appended
         self._sending: list[float] = []
         self.attempts = 0
-        """Counts the attempts to send, each of which ends in bounded time."""
+        """The number of attempts to send; each ends in bounded time."""
 
     async def send(self, records: Sequence[Record], at: Sequence[int] = ()) -> list[int]:
-        """Send to the partitions `at`, or where each record belongs; answer the offsets once all are acknowledged.
+        """Send to the partitions `at` (default: each record's own); return the offsets when all are acknowledged.
 
-        Raises Lost where the partition was lost on the way.
+        Raises PartitionLost if the partition is lost meanwhile.
         """
         began = time.monotonic()
         self._sending.append(began)
@@ -70,7 +70,7 @@ class ReliableSender:
 
     @property
     def sending_s(self) -> float:
-        """The time since the beginning of the oldest `send` that has not returned; 0 without one."""
+        """The time since the begin of the oldest unfinished `send`; 0 without one."""
         return time.monotonic() - min(self._sending) if self._sending else 0.0
 
     async def _send(self, records: Sequence[Record], at: Sequence[int]) -> list[int]:
@@ -88,7 +88,7 @@ class ReliableSender:
         return offsets
 
     async def _try(self, records: list[tuple[Record, int]]) -> list[int]:
-        """Return the offsets of the records up to the first that failed."""
+        """Send once; return the offsets of the records before the first failed one."""
         self.attempts += 1
         producer = self._producer()
         if producer is None:
@@ -106,7 +106,7 @@ class ReliableSender:
                     )
                 )
         except (KafkaError, OSError, TimeoutError):
-            pass  # What was accepted before is still under way and counts where it arrives.
+            pass  # Records that the producer accepted before are still sent, and their offsets count.
         answers = await asyncio.gather(*deliveries, return_exceptions=True)
         offsets = []
         for answer in answers:

@@ -1,7 +1,7 @@
 """Runs one stage in this process: its Faust app, and an owner for every partition that the group assigns to it.
 
-Decides who owns what here and now. Chunks of a generation of the group go to the owner of that generation, which is
-made when the generation is new: Faust's own signal of an assignment comes when chunks of it may be under way already.
+Decides the owners in this process. Chunks of a generation of the group are passed to that generation's owner, which is
+made at the first sign of the generation, because Faust may deliver chunks before it signals the assignment.
 """
 
 import asyncio
@@ -33,21 +33,21 @@ log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.25
 _CHECK_S = 1.0
-"""Also the pause between attempts to join the group after errors: a refused user would ask without one."""
+"""The interval of checks, and the pause between attempts to join the group, so that a refused user does not loop."""
 _RETURN_S = 3.0
-"""After a pause, three heartbeats: by then this worker has learned whether the group goes on without it."""
+"""The wait after a pause, three heartbeats: then this worker knows whether the group has removed it."""
 _GIVE_UP_S = 5.0
-"""For what the snapshots of the largest fabric take, 28 MB in one moment."""
+"""The limit for the last snapshots; in the largest fabric they have 28 MB together."""
 _AWAY_S = 2.0
-"""Brokers that acknowledge nothing for so long are away: a stop waits no longer for them."""
+"""Brokers without an acknowledgement for this time count as unavailable, and a stop does not wait for them."""
 _LEAVE_S = 2.0
-"""For leaving the group; Faust would wait for brokers that are away for as long as they are."""
+"""The limit for leaving the group; Faust would wait for unavailable brokers without a limit."""
 
 
 def end_process(what: str, error: BaseException) -> None:
-    """End at once, so that nothing is acknowledged that was not done; the supervisor starts this process again.
+    """End the process at once, so that no unfinished input is acknowledged; the supervisor restarts it.
 
-    A graceful end would commit what Faust believes to be done.
+    A graceful end would commit the offsets that Faust assumes to be processed.
     """
     trace = "".join(traceback.format_exception(error)).strip().replace("\n", " | ")
     log.critical("%s: %s", what, trace)
@@ -91,15 +91,15 @@ class Runner:
         )  # fmt: skip
         self._owners: dict[int, tuple[int, PartitionOwner, asyncio.Task[None]]] = {}
         self._looked_at: int | None = None
-        """The generation in which every assigned partition has its owner."""
+        """The last generation in which every assigned partition got its owner."""
         self._stopping = False
         self._attendance = Attendance(runtime.session_s, time.monotonic, time.process_time)
         self._returns_at = 0.0
-        """No partition has an owner here before this time."""
+        """Before this time, this process makes no owners."""
 
     @property
     def owners(self) -> dict[int, PartitionOwner]:
-        """The owners of this moment, by partition."""
+        """The present owners by partition."""
         return {partition: owner for partition, (_, owner, _) in self._owners.items()}
 
     @property
@@ -113,7 +113,7 @@ class Runner:
 
     @property
     def is_joining(self) -> bool:
-        """True from the begin of a rebalance until this worker has its part of the assignment, which may be none."""
+        """True from the begin of a rebalance until this worker has its assignment, which may be empty."""
         return bool(self.app.rebalancing) or not self.app.consumer_generation_id
 
     @property
@@ -123,7 +123,7 @@ class Runner:
 
     async def run(self) -> None:
         """Run until `stop`; a crash of the app ends the process."""
-        # Beside the start, which ends with the first assignment.
+        # Runs concurrently with the start, which ends with the first assignment.
         self._checking = asyncio.create_task(self._check_clients(), name=f"{self.binding.stage}/clients")
         self._checking.add_done_callback(self._ended)
         await self.app.start()
@@ -138,7 +138,7 @@ class Runner:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def stop(self) -> None:
-        """Give every partition up with a snapshot, then leave the group; raise TimeoutError if brokers are away."""
+        """Release every partition with a snapshot, then leave the group; raises TimeoutError without brokers."""
         self._stopping = True
         for _, owner, _ in self._owners.values():
             owner.release()
@@ -157,7 +157,7 @@ class Runner:
         await leaving
 
     async def _take(self, chunk: Chunk, generation: int) -> None:
-        """Hand a chunk to its owner; one of an older generation has no owner here."""
+        """Pass a chunk to its owner; drop a chunk of an older generation, which has no owner here."""
         if self._stopping or self._is_returning() or generation != self.app.consumer_generation_id:
             return
         owner = self._owner(chunk.partition, generation)
@@ -171,7 +171,7 @@ class Runner:
                 return
 
     async def _check_clients(self) -> None:
-        """Let the consumer join its group again after an error, and end the process where only a new client helps."""
+        """Make the consumer rejoin its group after an error, and end the process if only a new client helps."""
         while True:
             await asyncio.sleep(_CHECK_S)
             consumer = self.app.consumer
@@ -180,7 +180,7 @@ class Runner:
             consumer.rejoin_after_error()
 
     def _look(self) -> None:
-        """Make owners for what is assigned, also where nothing comes; end those whose generation is over."""
+        """Make owners for assigned partitions, even without input; end owners of older generations."""
         if self._is_returning():
             return
         generation = self.app.consumer_generation_id
@@ -198,9 +198,9 @@ class Runner:
         self._looked_at = generation if assigned else None
 
     def _is_returning(self) -> bool:
-        """Return whether this process was stopped for so long that others may own its partitions, and owns none yet.
+        """Return whether this process still waits after a pause in which others may have got its partitions.
 
-        Its owners end before they send anything: other workers may have taken over. The group decides who does next.
+        After such a pause its owners end before they send anything. The group decides the next owners.
         """
         now = time.monotonic()
         if self._attendance.was_away():
@@ -218,10 +218,10 @@ class Runner:
         return assignment
 
     def _assigned(self) -> set[int]:
-        """Return the partitions that are assigned here; raises AssertionError where inputs of one are apart."""
+        """Return the assigned partitions; raises AssertionError if the inputs have different partitions."""
         try:
             assignment: set[TP] = self.app.consumer.assignment()
-        except Exception as error:  # noqa: BLE001 — before its thread has started, Faust raises one of its own for it
+        except Exception as error:  # noqa: BLE001 — before its thread has started, Faust raises its own error
             log.debug("no assignment yet: %s", error)
             return set()
         by_topic = {
@@ -269,7 +269,7 @@ class Runner:
         return consumer
 
     def _producer(self) -> Any:
-        producer = self.app.producer._producer  # noqa: SLF001 — Faust's own send hides when a delivery failed
+        producer = self.app.producer._producer  # noqa: SLF001 — Faust's own send hides failed deliveries
         if producer is not None and producer is not self._patient:
             throttle_metadata_refresh(producer)
             self._patient = producer

@@ -1,6 +1,6 @@
-"""Runs one or several stages in this process until it is asked to stop.
+"""Runs one or several stages in this process until a signal stops it.
 
-Several Faust apps share one event loop: each is a service with a consumer thread of its own.
+Several Faust apps share one event loop; each is a service with its own consumer thread.
 """
 
 import asyncio
@@ -34,17 +34,17 @@ from streams.wire.topics import INVENTORY, JOBS, TOPICS, Topic
 log = logging.getLogger(__name__)
 
 STOP_WITHIN_S = 7.0
-"""Below the ten seconds after which a supervisor kills (supervise.GRACE_S): snapshots, and Faust's own second."""
+"""The limit of a stop, for snapshots and a second of Faust's: below the ten seconds of supervise.GRACE_S."""
 _FIRST_WAIT_S = 3.0
-"""Without an answer for so long, one line reports it; the next follows after `broker_wait_s`."""
+"""After this time without an answer, a line reports it; the next follows after `broker_wait_s`."""
 _SWITCH_S = 0.001
-"""A consumer's thread that has news waits so long for the interpreter while a batch is folded, at every step that it
-takes; by the interpreter's own 5 ms an event waited for several times that at each of four stages."""
+"""The interpreter's switch interval: a consumer's thread waits this long at every step while a batch is processed. With
+the default of 5 ms, an event waited several times 5 ms at each of four stages."""
 
 
 @dataclass(frozen=True)
 class StageSet:
-    """The registry of topics. Another than this is for tests, whose brokers other tests use as well."""
+    """The registry of topics; tests use another one, because they share brokers."""
 
     bindings: Mapping[str, Binding] = field(default_factory=lambda: BINDINGS)
     topics: Iterable[Topic] = TOPICS
@@ -60,7 +60,7 @@ def run_stages(
     wiring: StageSet | None = None,
     health: HealthParams | None = None,
 ) -> None:
-    """Run until SIGTERM or SIGINT; waits for brokers that do not answer, and raises Misconfigured."""
+    """Run until SIGTERM or SIGINT, and wait for unavailable brokers; raises Misconfigured."""
     state = Health(health or HealthParams(), time.monotonic)
 
     async def until_signalled() -> None:
@@ -84,7 +84,7 @@ async def _serve(
     wiring: StageSet,
     health: Health,
 ) -> None:
-    """Run these stages until `stop` is set; raises Misconfigured where the topics are not as configured."""
+    """Run these stages until `stop` is set; raises Misconfigured if the topics differ from the configuration."""
     data = runtime.data or data_directory() / "faust"
     prepare(data, purpose="folder of Faust", needs_bytes=0)
     metrics: Metrics = NullMetrics()
@@ -130,10 +130,10 @@ async def _serve(
 
 
 _SENDING_S = 1.0
-"""A send takes milliseconds; one that takes longer waits for the brokers, and so does its partition."""
+"""A send takes milliseconds; after this time its partition counts as waiting for the brokers."""
 _ATTEMPT_S = 120.0
-"""Added to the limit for one attempt to take over or to send. They end by themselves, after 60 and 80 s: aiokafka
-waits 40 s for metadata and as long for an acknowledgement."""
+"""Added to the limit during an attempt to take over or to send. Attempts end by themselves after 60 and 80 s: aiokafka
+waits 40 s for metadata and 40 s for an acknowledgement."""
 
 
 def stage_checks(runners: Sequence[Runner], kafka: KafkaSettings, health: Health) -> PartitionChecks:
@@ -166,7 +166,7 @@ def stage_checks(runners: Sequence[Runner], kafka: KafkaSettings, health: Health
 def _abandon(late: Sequence[str]) -> None:
     """End the process at once.
 
-    Nothing is lost, since input is acknowledged only after its outputs and a snapshot: a successor reads it again.
+    Nothing is lost, because input is acknowledged only after its outputs and a snapshot; a successor reads it again.
     """
     log.warning("stopping without the brokers, a successor reads again what no snapshot covers: %s", ", ".join(late))
     logging.shutdown()

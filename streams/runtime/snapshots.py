@@ -1,4 +1,4 @@
-"""Snapshots as chunks of their topic: which of all that were written to restore, and how an owner reads and writes."""
+"""Reads and writes snapshots as chunks of their topic, and selects the snapshot to restore."""
 
 import asyncio
 import logging
@@ -18,17 +18,17 @@ log = logging.getLogger(__name__)
 
 SCHEMA = 1
 SLOTS = 4
-"""Snapshots of an epoch that have keys of their own: sequences 0 and 1 (mod 4) alternate, and 2 and 3, which were read
-back before they were written. A snapshot that cannot be restored replaces none of the last two."""
+"""Snapshots of an epoch with separate keys: unverified ones alternate between sequences 0 and 1 (mod 4), verified ones
+between 2 and 3. So a snapshot that cannot be restored does not replace the last two verified ones."""
 MAX_INCOMPLETE = 16
-"""Incomplete snapshots whose chunks are retained. The keys of an epoch have four, and older epochs are removed."""
+"""The limit of retained incomplete snapshots; an epoch's keys have four, and older epochs are removed."""
 
 CHUNK_BYTES = 500 * 1024
-"""Below 512 KiB with its envelope: half of Kafka's default limit of a message."""
+"""The size of a chunk: with its envelope below 512 KiB, half of Kafka's default limit of a message."""
 
 
 def split(stage: str, partition: int, sequence: int, snapshot: Snapshot) -> Iterator[SnapshotChunk]:
-    """Return the chunks of a snapshot, the `sequence`-th of its epoch."""
+    """Yield the chunks of a snapshot with the number `sequence` in its epoch."""
     data = codec.to_bytes(snapshot)
     chunks = max(1, -(-len(data) // CHUNK_BYTES))
     for chunk in range(chunks):
@@ -37,42 +37,42 @@ def split(stage: str, partition: int, sequence: int, snapshot: Snapshot) -> Iter
 
 
 def next_sequence(last: int, last_of_kind: int, *, is_verified: bool) -> int:
-    """Return a sequence after `last`, with other keys than the last snapshot of this kind, verified or not; 0: none."""
+    """Return a sequence after `last` with other keys than the last snapshot of its kind (verified or not; 0: none)."""
     slot = last_of_kind % SLOTS if last_of_kind else SLOTS - 1
     slot = (slot + 1) % 2 + (SLOTS // 2 if is_verified else 0)
     return last + 1 + (slot - last - 1) % SLOTS
 
 
 def is_verified(sequence: int) -> bool:
-    """Return whether a snapshot of this sequence was read back before it was written."""
+    """Return whether a snapshot of this sequence was verified before it was written."""
     return sequence % SLOTS >= SLOTS // 2
 
 
 def fencing_chunk(stage: str, partition: int, epoch: int) -> SnapshotChunk:
-    """Return the chunk that takes an epoch before its first output: a part of a set of sequence 0 that is never whole.
+    """Return the chunk that claims an epoch before its first output: a part of a never complete set of sequence 0.
 
-    Not the state that was taken over, which may be megabytes: it is there already, and restores as well.
+    The restored state, which may be megabytes, is not written again, because its old snapshot is still in the topic.
     """
     return SnapshotChunk(stage, partition, epoch, 0, 0, 2, b"")
 
 
 @dataclass(slots=True)
 class SnapshotAssembler:
-    """The contents of a partition's snapshot topic, as its records are read one by one."""
+    """Assembles the snapshots of a partition from the records of its topic."""
 
     highest_epoch: int = 0
-    """Of any chunk that was ever read, of incomplete sets too: an epoch is taken by its first record."""
+    """The highest epoch of all chunks, even of incomplete sets, because the first record claims an epoch."""
     best: Snapshot | None = None
     fallback: Snapshot | None = None
-    """The newest snapshot that was verified, where `best` was not."""
+    """The newest verified snapshot, if `best` is not verified."""
     unreadable: int = 0
-    """Complete snapshots that were passed over: not decodable, or of a newer schema."""
+    """Skipped complete snapshots, which cannot be decoded or have a newer schema."""
     _best_at: tuple[int, int] = (-1, -1)
     _parts: dict[tuple[int, int], dict[int, SnapshotChunk]] = field(default_factory=dict)
     _keys: dict[str, int] = field(default_factory=dict)
 
     def add(self, key: str, chunk: SnapshotChunk | None) -> None:
-        """Take a record; None is a tombstone of its key."""
+        """Add a record; None is a tombstone of its key."""
         if chunk is None:
             self._keys.pop(key, None)
             return
@@ -90,7 +90,7 @@ class SnapshotAssembler:
 
     def _complete(self, at: tuple[int, int], parts: Iterable[SnapshotChunk]) -> None:
         data = b"".join(part.data for part in sorted(parts, key=lambda part: part.chunk))
-        # What is older can no longer be chosen; of measure it would be megabytes.
+        # Older chunks cannot be selected any more; those of measure would have megabytes.
         self._parts = {other: chunks for other, chunks in self._parts.items() if other > at}
         try:
             snapshot = codec.from_bytes(Snapshot, data)
@@ -111,21 +111,21 @@ class SnapshotAssembler:
         log.error("passing over a snapshot: epoch=%d sequence=%d: %s", *at, reason)
 
     def keys_before(self, epoch: int) -> list[str]:
-        """Return the keys of all older epochs, which the owner of `epoch` takes out of the topic."""
+        """Return the keys of all older epochs, which the owner of `epoch` removes from the topic."""
         return [key for key, owner in self._keys.items() if owner < epoch]
 
 
 TAIL_RECORDS = 5000
-"""Records that are read from the end of each topic of outputs. Progress, which is read whole, is retained an hour."""
+"""The records read from the end of each topic of outputs; Progress is read completely, with a retention of an hour."""
 
 
 async def highest_known_epoch(consumer: Any, binding: Binding, partition: int) -> int:
-    """Return the highest epoch in the Progress and the revisions of a stage, for when its snapshots are lost; 0: none.
+    """Return the highest epoch in a stage's Progress and revisions (0: none), for use if its snapshots are lost.
 
-    An owner whose epoch is lower than that of an earlier one is taken for a replaced owner: readers ignore its
-    Progress, so that time stands still, and its revisions, which contain the epoch.
+    Readers treat an owner with a lower epoch than an earlier owner as replaced: they ignore its Progress, so that time
+    does not advance, and its revisions, which contain the epoch.
 
-    Revisions of other partitions of the stage count too: an epoch that is too high harms nothing.
+    Revisions of other partitions of the stage count too, because an epoch that is too high has no effect.
     """
     highest = 0
     outputs = (*binding.progress_in_band, *binding.history, *((binding.covers,) if binding.covers else ()))
@@ -155,7 +155,7 @@ def _epoch_of(message: object, stage: str, partition: int) -> int:
 
 
 class SnapshotTopic:
-    """One partition of a stage's snapshot topic, as its present owner uses it."""
+    """One partition of a stage's snapshot topic, used by its present owner."""
 
     def __init__(self, stage: str, topic: Topic, partition: int, sender: ReliableSender) -> None:
         self._stage = stage
@@ -164,10 +164,10 @@ class SnapshotTopic:
         self._sender = sender
         self._sequence = 0
         self._last_of_kind = {True: 0, False: 0}
-        """The sequence of the last verified snapshot of this epoch, and of the last other one."""
+        """The sequences of the last verified (True) and unverified (False) snapshots of this epoch."""
         self.assembler = SnapshotAssembler()
         self.unreadable = 0
-        """Snapshots and records that the take-over passed over."""
+        """The snapshots and records that the takeover skipped."""
         self._read_to = 0
 
     async def take_over(
@@ -175,9 +175,9 @@ class SnapshotTopic:
     ) -> tuple[int, list[Snapshot]]:
         """Return the new epoch of this owner, and the states to restore: the newest, then the newest verified one.
 
-        `highest_known_epoch` is used where the topic has no record of an epoch: it was lost, or there was never one.
+        `highest_known_epoch` is used if the topic has no record of an epoch, because it was lost or there was none.
         The epoch is written when this returns; older ones stay in the topic until its first snapshot is written.
-        Raises what aiokafka raises while the brokers are away, and Lost; then it may be called again.
+        Raises aiokafka's errors while the brokers are unavailable, and PartitionLost; then it may be called again.
         """
         self.assembler, self._sequence, self._read_to = SnapshotAssembler(), 0, 0
         self._last_of_kind = {True: 0, False: 0}
@@ -197,7 +197,7 @@ class SnapshotTopic:
         while True:
             epoch = self.assembler.highest_epoch + 1
             if await self._claim(consumer, epoch):
-                # The states may be megabytes: only the caller keeps them.
+                # The states may have megabytes, so only the caller retains them.
                 states = [state for state in (self.assembler.best, self.assembler.fallback) if state is not None]
                 self.assembler.best = self.assembler.fallback = None
                 return epoch, states
@@ -206,7 +206,7 @@ class SnapshotTopic:
         try:
             message = None if record.value is None else topics.decode(self._topic, record.value, record.headers)
         except Reject as error:
-            # Only owners write here; what none of them wrote is not a snapshot.
+            # Only owners write snapshots here, so a record that cannot be decoded is none.
             self.assembler.unreadable += 1
             log.warning(
                 "passing over a record: topic=%s partition=%d offset=%d: %s",
@@ -221,7 +221,7 @@ class SnapshotTopic:
         return chunk
 
     async def write(self, snapshot: Snapshot, *, is_verified: bool = True) -> int:
-        """Write a snapshot; return its bytes once it is acknowledged. An epoch's first ends all that are older."""
+        """Write a snapshot and return its bytes after the acknowledgement; an epoch's first removes older epochs."""
         is_first = self._sequence == 0
         self._sequence = next_sequence(self._sequence, self._last_of_kind[is_verified], is_verified=is_verified)
         self._last_of_kind[is_verified] = self._sequence
@@ -236,10 +236,10 @@ class SnapshotTopic:
         return [topics.encode(self._topic, chunk) for chunk in chunks]
 
     async def _claim(self, consumer: Any, epoch: int) -> bool:
-        """Write that an epoch is taken; False where another owner took the same epoch at that moment.
+        """Claim an epoch; return False if another owner claimed it at the same time.
 
-        A worker that was paused between reading and writing wakes and writes an epoch that is long in use; an
-        owner that finds another's record of its own epoch behind what it had read takes a higher one.
+        A worker that was paused between reading and writing may claim an epoch that is in use. An owner that finds
+        another record of its epoch after the records that it had read claims a higher one.
         """
         since = self._read_to
         own = await self._sender.send(
@@ -250,13 +250,13 @@ class SnapshotTopic:
             self._read_to = record.offset + 1
             if record.offset in own:
                 continue
-            # One of our own that was sent twice looks the same; taking it for a stranger's costs nothing but a number.
+            # An own record that was sent twice looks the same; treating it as foreign only skips one epoch.
             chunk = self._shelve(record)
             alone = alone and (chunk is None or chunk.epoch < epoch)
         return alone
 
     async def _clear(self, epoch: int) -> None:
-        """Take the older epochs out of the topic."""
+        """Remove the older epochs from the topic."""
         tombstones = [topics.tombstone(self._topic, key) for key in self.assembler.keys_before(epoch)]
         await self._sender.send(tombstones, [self._partition] * len(tombstones))
         self.assembler = SnapshotAssembler()

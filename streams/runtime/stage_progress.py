@@ -1,4 +1,4 @@
-"""Progress of one stage over all its partitions, folded from the Progress messages that it emits."""
+"""Computes the progress of one stage over all its partitions from its Progress messages."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ RATE_OVER_S = 5.0
 
 @dataclass(slots=True)
 class StageProgress:
-    """One stage over all its partitions: records read, records not yet read, and watermarks."""
+    """The progress of one stage over all its partitions: read records, unread records, and watermarks."""
 
     records: dict[int, int] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
@@ -20,12 +20,12 @@ class StageProgress:
     totals: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=600))
 
     def update(self, progress: Progress, now_s: float) -> None:
-        """Fold in one Progress that arrived at `now_s`."""
+        """Apply one Progress that arrived at `now_s`."""
         part = progress.partition
         if progress.epoch < self.epochs.get(part, 0):
             return  # a late message of a former owner
         if progress.epoch > self.epochs.get(part, 0):
-            # A new owner counts from zero; the records of the former owner stay counted.
+            # A new owner counts from zero, so the records of the former owner are added.
             self.records_of_former_owners[part] = self.records_of_former_owners.get(part, 0) + self.records.get(part, 0)
             self.epochs[part] = progress.epoch
         self.records[part] = progress.records
@@ -35,22 +35,22 @@ class StageProgress:
 
     @property
     def total(self) -> int:
-        """Records read by all owners."""
+        """The number of records that all owners have read."""
         return sum(self.records.values()) + sum(self.records_of_former_owners.values())
 
     @property
     def lag(self) -> int:
-        """Records not yet read."""
+        """The number of unread records."""
         return sum(self.lags.values())
 
     @property
     def watermark_ns(self) -> int | None:
-        """The smallest watermark of its partitions; None before the first and when every partition is idle."""
+        """The lowest watermark of its partitions; None before the first one, and while every partition is idle."""
         known = [ns for ns in self.watermarks.values() if 0 < ns < IDLE_NS]
         return min(known, default=None)
 
     def has_reached(self, ns: int) -> bool:
-        """Return whether the watermark passed `ns` in every partition; idle partitions are left out."""
+        """Return whether the watermark passed `ns` in every partition that is not idle."""
         return (watermark := self.watermark_ns) is not None and watermark >= ns
 
     def rate(self, now_s: float) -> float:

@@ -1,8 +1,8 @@
-"""Keeps the parts of one machine running: starts them in order, brings back what ended, gives up on what cannot run.
+"""Keeps the parts of one machine running: starts them in order, restarts ended ones, and gives up if one cannot run.
 
-Each part is a process of its own behind a watchdog (streams.embedded.watched_process), so that none outlives us,
-however we end. The caller decides what the parts are (streams.cli); time and the start of processes are arguments, so
-that the rules of restarting can be tested without either.
+Each part is a process behind a watchdog (streams.embedded.watched_process), so that it ends with this process, however
+that ends. The caller decides the parts (streams.cli). Time and the start of processes are arguments, so that tests of
+the restart rules need neither.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ import orjson
 from streams.embedded.watched_process import WatchedProcess
 from streams.wire.errors import Misconfigured
 
-# A worker that was killed is back before its group notices; one that cannot start is not tried in a hurry.
+# A killed worker is back before its group removes it; a part that cannot start is restarted at growing intervals.
 BACKOFF_S = (0.1, 1.0, 2.0, 4.0, 8.0)
 STEADY_S = 30.0
-"""Having run for so long, a part counts as well again, and its next end is its first."""
+"""A part that has run for this time counts as recovered, and the backoff begins again."""
 OLD_LOGS = 5
 MISCONFIGURED = 2
-"""A part that ends with this cannot start as configured: trying again changes nothing."""
+"""The exit code of a part that cannot start with its configuration; a restart is useless."""
 GRACE_S = 10.0
 TICK_S = 0.1
 ASK_AGAIN_S = 0.02
 LAST_LINE_CHARACTERS = 300
-"""Of the last line of a part's log, on one line of a terminal or two."""
+"""The limit for the last line of a part's log, which fits one or two lines of a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PartState:
-    """The state of a part, as last seen."""
+    """The last known state of a part."""
 
     name: str
     running: bool
@@ -64,7 +64,7 @@ class _Run:
 
 
 class GaveUp(Misconfigured):
-    """A part cannot be kept running; the one line names it, why, and its log."""
+    """Raised if a part cannot be kept running; the text is one line with its name, the reason and its log."""
 
 
 def _start_watched(command: Sequence[str], log: Path) -> WatchedProcess:
@@ -72,7 +72,7 @@ def _start_watched(command: Sequence[str], log: Path) -> WatchedProcess:
 
 
 class Supervisor:
-    """Owns the parts of one run; belongs to one thread. Call `tick` some times a second."""
+    """Supervises the parts of one run, in one thread; call `tick` several times a second."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Supervisor:
         now_s: Callable[[], float] = time.monotonic,
         backoff_s: Sequence[float] = BACKOFF_S,
     ) -> None:
-        """Keep the parts' logs, and `parts.json` with their process numbers, in `folder`."""
+        """Create a supervisor that writes the parts' logs, and `parts.json` with their pids, into `folder`."""
         self.folder = folder
         self._start_process = start
         self._now_s = now_s
@@ -98,12 +98,12 @@ class Supervisor:
             await asyncio.sleep(TICK_S)
 
     def start(self, part: Part) -> None:
-        """Start a part and keep it running from here on."""
+        """Start a part and keep it running."""
         self._runs[part.name] = _Run(part, self._spawn(part), self._now_s())
         self._write_states()
 
     async def run_once(self, part: Part, within_s: float) -> None:
-        """Run a part to its end; raise GaveUp with the last line of its log where that is not 0, or not in time."""
+        """Run a part to its end; raises GaveUp with its log's last line on failure or after `within_s`."""
         process = self._spawn(part)
         give_up = self._now_s() + within_s
         try:
@@ -117,7 +117,7 @@ class Supervisor:
             raise GaveUp(f"{part.name} {why}: {self._last_line(part)} (log: {self.log_of(part.name)})")
 
     def tick(self) -> None:
-        """Bring back what ended, when its time has come; raise GaveUp where that is no use."""
+        """Restart ended parts when their backoff is over; raises GaveUp if a restart is useless."""
         now = self._now_s()
         for run in self._runs.values():
             if run.process is None:
@@ -131,7 +131,7 @@ class Supervisor:
         self._write_states()
 
     def _judge(self, run: _Run, code: int, now: float) -> None:
-        """Decide when a part that ended is tried again."""
+        """Set the time of an ended part's restart."""
         if now - run.started >= STEADY_S:
             run.ends_in_a_row = 0
         if code == MISCONFIGURED or run.ends_in_a_row >= len(self._backoff_s):
@@ -144,7 +144,7 @@ class Supervisor:
         run.ends_in_a_row += 1
 
     def stop(self) -> None:
-        """Stop every part, users of a part before it, and return once no process is left."""
+        """Stop every part, each after its users, and return once no process is left."""
         for tier in sorted({run.part.tier for run in self._runs.values()}, reverse=True):
             runs = [run for run in self._runs.values() if run.part.tier == tier and run.process is not None]
             for run in runs:
@@ -158,7 +158,7 @@ class Supervisor:
         self._write_states()
 
     def states(self) -> tuple[PartState, ...]:
-        """Every part as it is now, in the order of their start."""
+        """Return the present state of every part, in the order of their start."""
         return tuple(
             PartState(
                 name,
@@ -176,7 +176,7 @@ class Supervisor:
 
     def _spawn(self, part: Part) -> WatchedProcess:
         log = self.log_of(part.name)
-        # The log of the run before shows why it ended; some of those are kept.
+        # The logs of some previous runs stay, because they show why the runs ended.
         for i in range(OLD_LOGS, 0, -1):
             older = log.with_suffix(f".{i - 1}.log") if i > 1 else log
             if older.exists():
@@ -191,7 +191,7 @@ class Supervisor:
         return _short(next((line.strip() for line in reversed(lines) if line.strip()), "no output"))
 
     def _write_states(self) -> None:
-        """Write what runs to `parts.json`, for tools that watch or end a part; only when something changed."""
+        """Write the running parts to `parts.json` after a change, for tools that monitor or end a part."""
         if (states := self.states()) == self._written:
             return
         self._written = states
@@ -204,7 +204,7 @@ class Supervisor:
 
 
 def _short(line: str) -> str:
-    """Return the event of a line of a log, without its time and level, and of a traceback its end, with the reason."""
+    """Return the event of a log line without time and level, or the end of a traceback, which has the reason."""
     with suppress(orjson.JSONDecodeError, KeyError, TypeError):
         line = str(orjson.loads(line)["event"])
     return line if len(line) <= LAST_LINE_CHARACTERS else f"…{line[-LAST_LINE_CHARACTERS:]}"

@@ -1,4 +1,4 @@
-"""Reads topics without a consumer group, to their end or continuously, and publishes records; errors are Retry."""
+"""Reads topics without a consumer group, to their end or continuously, and publishes records; raises Retry."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -36,7 +36,7 @@ def kafka_errors_as_retry(kafka: KafkaSettings) -> Iterator[None]:
 
 
 async def read_to_end(kafka: KafkaSettings, topic: Topic) -> AsyncIterator[Any]:
-    """Yield the records of a topic up to its current end, partition by partition; raise Retry."""
+    """Yield the records of a topic up to its current end, partition by partition; raises Retry."""
     with kafka_errors_as_retry(kafka):
         async with open_consumer(kafka.client_options()) as consumer:
             for partition in range(kafka.partitions.count(topic)):
@@ -45,7 +45,7 @@ async def read_to_end(kafka: KafkaSettings, topic: Topic) -> AsyncIterator[Any]:
 
 
 async def read_newest(kafka: KafkaSettings, topic: Topic) -> CompactedTopic:
-    """Return the present content of a compacted topic; raise Retry."""
+    """Return the present content of a compacted topic; raises Retry."""
     with kafka_errors_as_retry(kafka):
         async with open_consumer(kafka.client_options()) as consumer:
             return await read_compacted(consumer, topic, kafka.partitions.count(topic))
@@ -67,7 +67,7 @@ async def follow(
     from_end: bool = False,
     positions: dict[tuple[str, int], int] | None = None,
 ) -> AsyncIterator[Any]:
-    """Yield the records of topics as they arrive, until the caller stops; raise Retry.
+    """Yield the records of topics as they arrive, until the caller stops; raises Retry.
 
     `positions` receives the next offset of each partition that was read; a second call with it continues there.
     """
@@ -85,7 +85,7 @@ async def follow(
 
 @asynccontextmanager
 async def open_producer(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaProducer]:
-    """Open a producer with acks=all; raise Retry when Kafka does not answer or refuses."""
+    """Open a producer with acks=all; raises Retry if Kafka does not answer or refuses."""
     producer = AIOKafkaProducer(
         **kafka.client_options(), acks="all", enable_idempotence=True, linger_ms=5, max_request_size=4 << 20
     )
@@ -106,7 +106,7 @@ async def send(producer: AIOKafkaProducer, record: Record, partition: int) -> An
 
 
 async def publish(kafka: KafkaSettings, records: Iterable[Record]) -> int:
-    """Send the records and return their number once all are acknowledged."""
+    """Send the records and return their number after all are acknowledged."""
     async with open_producer(kafka) as producer:
         sent = [await send(producer, record, record.partition(kafka.partitions)) for record in records]
         for acknowledged in sent:
