@@ -2,7 +2,7 @@
 
 Fails closed: until the topic is read to its end, a kill switch counts as on. A control applies from its reception,
 because event time lags behind the operator's clock. Only a maintenance can be planned; it applies from shortly before
-its begin. A control has no effect after its end, and a tombstone lifts it. A refused control changes nothing.
+its start. A control has no effect after its end, and a tombstone lifts it. A refused control changes nothing.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ MUST_END = (ControlKind.APPROVE, ControlKind.MAINTENANCE, ControlKind.EXCLUDE)
 (NVSentinel issue 1577)."""
 
 BEGIN_MARGIN_NS = 600_000_000_000
-"""A planned maintenance applies from this time before its begin (choice): an action decided earlier is complete when
+"""A planned maintenance applies from this time before its start (choice): an action decided earlier is complete when
 the work begins, although event time may lag."""
 
 RETENTION_NS = 30 * 86_400_000_000_000

@@ -1,4 +1,4 @@
-"""Defines the targets and the time of a control: the names with which it may address a subject, its begin and end."""
+"""Defines the targets and the time of a control: the names with which it may address a subject, its start and end."""
 
 from streams.fabric.ids import device_id
 from streams.wire.models import Control, Subject

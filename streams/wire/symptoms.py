@@ -120,7 +120,7 @@ class IncastReason(IntEnum):
 
 
 class CongestionState(IntEnum):
-    """A state of a port that begins and ends."""
+    """A state of a port that starts and ends."""
 
     PAUSE_RECEIVED = 1
     PAUSE_SENT = 2
@@ -156,7 +156,7 @@ class PortTransition:
 
 @dataclass(frozen=True, slots=True)
 class PortFault:
-    """The device reports the begin or the end of a fault of the port or GPU; an event or counter has no end."""
+    """The device reports the start or the end of a fault of the port or GPU; an event or counter has no end."""
 
     kind: ClassVar = SymptomKind.PORT_FAULT
     fault: Fault

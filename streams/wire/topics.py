@@ -94,7 +94,7 @@ EPISODES = Topic(
     other_models=(m.Progress, m.Symptom, m.VersionCensus, m.HostRates, m.ProbeWindow, m.SymptomsReplaced),
 )
 # Compacted: a reader without a snapshot gets the newest states of every source, the quality of the last minute, and the
-# newest message of each state that begins and ends.
+# newest message of each state that starts and ends.
 PORT_STATES = Topic(
     "railsight.port-states.v1",
     m.PortStates,

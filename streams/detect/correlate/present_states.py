@@ -2,7 +2,7 @@
 
 `measure` reports changes once. For every state except those of links PORT_STATES has the newest message, which is
 processed again; detectors skip known messages. If the state of a port differs from the last state in the history of its
-link, a change was among the deleted symptoms. The change is added as of the begin of the present state, like a first
+link, a change was among the deleted symptoms. The change is added as of the start of the present state, like a first
 reading (since 0). A later symptom of the same change, with the reading before it, supersedes it.
 """
 
@@ -53,7 +53,7 @@ def _changes(history: LinkHistory, end: Endpoint, state: PortState, at_ns: int) 
 
 
 def _open_since(intervals: list[tuple[int, int]]) -> int | None:
-    """Return the begin of the last interval if it is open."""
+    """Return the start of the last interval if it is open."""
     return intervals[-1][0] if intervals and intervals[-1][1] == FOREVER else None
 
 

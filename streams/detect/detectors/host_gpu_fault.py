@@ -241,7 +241,7 @@ def _observe(_: GpuParams, state: PartState | None, symptom: Symptom, context: C
     symptoms = sorted([*symptoms, symptom], key=_order)
     pruned_until_ns = state.pruned_until_ns
     if len(symptoms) > _CAPACITY:
-        # One in the middle matters least: the first shows the begin, the last the end.
+        # One in the middle matters least: the first shows the start, the last the end.
         pruned_until_ns = max(pruned_until_ns, symptoms.pop(_CAPACITY // 2).at_ns)
     return Observed(replace(state, symptoms=tuple(symptoms), pruned_until_ns=pruned_until_ns), NOW)
 

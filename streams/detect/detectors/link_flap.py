@@ -88,7 +88,7 @@ _DOWNS = (SymptomKind.WENT_DOWN, SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITI
 
 @dataclass(frozen=True, slots=True)
 class DownCounter:
-    """The downs of one end by one kind of evidence: event times, running totals, and the begin of each down."""
+    """The downs of one end by one kind of evidence: event times, running totals, and the start of each down."""
 
     end: Endpoint
     kind: SymptomKind
@@ -100,7 +100,7 @@ class DownCounter:
     """Transition -> whether the port was down before it, so that the first transition was an up."""
 
     def downs(self, after_ns: int, until_ns: int) -> tuple[int, int]:
-        """Return (downs, begin of the first) in (after, until]; two transitions are a down.
+        """Return (downs, start of the first) in (after, until]; two transitions are a down.
 
         An odd transition is a down too, unless the port was down before the first.
         """
@@ -142,7 +142,7 @@ def find_hits(counters: Mapping[str, list[DownCounter]], run: list[Symptom], mai
     after_ns = maintained_until_ns if maintained_until_ns < begin else 0
     for name, own in counters.items():
         preset = FLAP_PRESETS[name]
-        last = run[-1].at_ns + ns(preset.outage_s)  # an open outage counts this long after its begin
+        last = run[-1].at_ns + ns(preset.outage_s)  # an open outage counts this long after its start
         for at_ns in sorted({t for counter in own for t in counter.times if begin <= t <= last}):
             counted = ((c.downs(max(after_ns, at_ns - ns(preset.window_s)), at_ns), c) for c in own)
             (downs, since_ns), counter = max(counted, key=lambda c: (c[0][0], -c[0][1]))
@@ -201,7 +201,7 @@ def _was_down(history: LinkHistory, end: Endpoint, states: Sequence[Symptom], at
 def _outages(
     preset: FlapPreset, history: LinkHistory, end: Endpoint, watermark_ns: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield outages that were long enough, as (begin, time at which that was known, 1)."""
+    """Yield outages that were long enough, as (start, time at which that was known, 1)."""
     for begin, until in history.downs(end):
         known = until if preset.recovered else begin + ns(preset.outage_s)
         if known != FOREVER and known <= min(until, max(watermark_ns, begin)) and until - begin >= ns(preset.outage_s):

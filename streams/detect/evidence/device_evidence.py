@@ -112,8 +112,8 @@ def update_clocks(
 ) -> list[WrongClock]:
     """Return the wrong clocks of a device after a source's clock took another offset or became right again.
 
-    A report belongs to the interval with its begin, or to the open interval: an owner of `measure` after a loss of
-    state, or another partition with devices of the same collector, dates the begin later.
+    A report belongs to the interval with its start, or to the open interval: an owner of `measure` after a loss of
+    state, or another partition with devices of the same collector, dates the start later.
     """
 
     def is_of(clock: WrongClock) -> bool:

@@ -63,9 +63,9 @@ class Conclusion:
     coverage: Coverage | None = None
     severity: Severity = Severity.WARNING
     started_ns: int | None = None
-    """None means the begin of the evidence."""
+    """None means the start of the evidence."""
     anchor: str = ""
-    """Names the episode in its id; empty means the begin of the evidence."""
+    """Names the episode in its id; empty means the start of the evidence."""
     down_at_ns: tuple[int, ...] = ()
     related: tuple[str, ...] = ()
     is_continuous: bool = False
@@ -112,7 +112,7 @@ class Ledger:
     ) -> Reconciled:
         """Match conclusions with published episodes.
 
-        An episode keeps its begin if its first observations were pruned, up to `pruned_until_ns`. A final episode that
+        An episode keeps its start if its first observations were pruned, up to `pruned_until_ns`. A final episode that
         was never published is then ignored, because a pruned observation, such as an administrative down, may excuse
         it.
         """

@@ -214,7 +214,7 @@ def _order(symptom: Symptom) -> tuple[int, int, str, str, Source, bool, int, int
 
 
 def _since(symptom: Symptom) -> int:
-    """Return the begin of a symptom's effect: a disabled port goes down before the reading that shows why."""
+    """Return the start of a symptom's effect: a disabled port goes down before the reading that shows why."""
     return (symptom.since_ns if symptom.kind is SymptomKind.ADMIN_DISABLED else 0) or symptom.at_ns
 
 

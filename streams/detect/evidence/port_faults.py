@@ -131,7 +131,7 @@ class SessionDown(NamedTuple):
 
 
 def session_downs(history: LinkHistory) -> list[SessionDown]:
-    """Return the downs of sessions that were up before, by their begin; a first reading shows no change."""
+    """Return the downs of sessions that were up before, by their start; a first reading shows no change."""
     found = (one for end in history.ends() for fault in SESSION_FAULTS for one in _downs(history, end, fault))
     return sorted(found, key=lambda one: (one.span, one.end.device, one.fault))
 

@@ -30,7 +30,7 @@ class ProbeVerdict:
     """The losses of one subject in the windows that were evaluated together, up to `end_ns`."""
 
     begin_ns: int
-    """The begin of the first window with a loss."""
+    """The start of the first window with a loss."""
     last_ns: int
     """The end of the last window with a loss."""
     end_ns: int

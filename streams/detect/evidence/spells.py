@@ -30,7 +30,7 @@ from streams.wire.symptoms import (
 )
 
 _PART_CAPACITY = 64
-"""The most retained symptoms of a part: a part that changes each minute stays one episode with its first begin."""
+"""The most retained symptoms of a part: a part that changes each minute stays one episode with its first start."""
 
 _RETENTION_NS = ns(3600)
 """A closed episode is retained for this long, because it may be the parent of findings of the same hour."""
@@ -294,7 +294,7 @@ class LinkSpells(Generic[Began]):
 
 
 def _bounded(spells: list[Spell[Began]]) -> tuple[Spell[Began], ...]:
-    """Return the spells; if there are too many, the oldest two are joined so that the begin is retained."""
+    """Return the spells; if there are too many, the oldest two are joined so that the start is retained."""
     if len(spells) > _CAPACITY and spells[1].end_ns != FOREVER:
         gone = spells.pop(1)
         spells[0] = replace(spells[0], end_ns=max(spells[0].end_ns, gone.end_ns))
@@ -310,7 +310,7 @@ class SpellRun(list[Spell[Began]], Generic[Began]):
 
     @property
     def begin_ns(self) -> int:
-        """Return the begin of its first spell."""
+        """Return the start of its first spell."""
         return self[0].begin_ns
 
     @property
@@ -325,7 +325,7 @@ class SpellRun(list[Spell[Began]], Generic[Began]):
 
     @property
     def seen_ns(self) -> int:
-        """Return the time of the newest report; for an open spell, that of its begin."""
+        """Return the time of the newest report; for an open spell, that of its start."""
         return max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in self)
 
     @property
@@ -340,7 +340,7 @@ class SpellRun(list[Spell[Began]], Generic[Began]):
 
 
 def report_delay_ns(quiet_ns: int, spells: Iterable[Spell[Any]]) -> int:
-    """Return the delay of the next spell's report after its begin, by these spells; it joins them within `quiet_ns`.
+    """Return the delay of the next spell's report after its start, by these spells; it joins them within `quiet_ns`.
 
     A gap in the readings makes the delay seem long; it is at most twice `quiet_ns`.
     """

@@ -147,7 +147,7 @@ def _to_send(
     times: tuple[Times, Times],
     read: dict[Metric, Values],
 ) -> Iterator[PeerReport]:
-    """Yield the windows of suspect devices, and the next `watch` windows of each; `times` are their begins and ends."""
+    """Yield the windows of suspect devices, and the next `watch` windows of each; `times` are their starts and ends."""
     devices, numbers, selection, (since_ns, at_ns) = (
         closed.devices[own], closed.numbers[own], closed.windows.selection, times,
     )  # fmt: skip

@@ -98,7 +98,7 @@ class Group(NamedTuple):
         by_host: dict[str, list[Interval]] = {}
         for link in self.throttled:
             by_host.setdefault(link.host, []).append((link.run.begin_ns, link.run.end_ns))
-        # Begins (0) sort before ends (1): a link that ends when another begins was throttled together with it.
+        # Starts (0) sort before ends (1): a link that ends when another begins was throttled together with it.
         edges = [
             edge
             for own in by_host.values()

@@ -246,13 +246,13 @@ class OtherPodsState:
     changed: dict[str, Endpoint] = field(default_factory=dict)
     """Ports with symptoms since the last batch."""
     incasts: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Finding id of an incast that is not final -> the id of the receiver's link, and the begin."""
+    """Finding id of an incast that is not final -> the id of the receiver's link, and the start."""
     batch: int = 0
     """The number of the newest interval of `_BATCH_NS`."""
 
 
 def add_message(state: OtherPodsState, message: Message) -> None:
-    """Add the begin or the end of a throttled state."""
+    """Add the start or the end of a throttled state."""
     if not isinstance(message, Symptom | SymptomsReplaced) or congestion_state(message) not in _STATES:
         return
     port = port_id(Port(message.device, message.port))

@@ -165,7 +165,7 @@ def concerns_other_pods(
 
 
 def _ends_unknown(observed: Symptom | SymptomsReplaced, known: LinkSpells[Began]) -> bool:
-    """Return whether a state ends that began in another pod, whose owner forwarded the begin."""
+    """Return whether a state ends that began in another pod, whose owner forwarded the start."""
     if not isinstance(observed, Symptom) or not isinstance(observed.payload, CongestionEnded):
         return False
     state, last_ns = observed.payload.state, observed.payload.last_active_ns

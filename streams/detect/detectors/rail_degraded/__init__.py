@@ -136,7 +136,7 @@ class PodRails:
     """The rails of one pod."""
 
     waiting: dict[int, dict[str, PeerWindow]] = field(default_factory=dict)
-    """Begin of a window -> host -> its rails in it, from the source with the lowest number."""
+    """Start of a window -> host -> its rails in it, from the source with the lowest number."""
     compared_until_ns: int = 0
     """The end of the newest compared window; earlier windows arrive too late."""
     rails: dict[str, Marks[RailVerdict]] = field(default_factory=dict)

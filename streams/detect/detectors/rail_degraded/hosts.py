@@ -193,7 +193,7 @@ class HostState(Marks[HostVerdict]):
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """The comparison of the hosts of a job since its begin."""
+    """The comparison of the hosts of a job since its start."""
 
     compared: int = 0
     """Windows in which its hosts were compared, up to `start_windows`."""
@@ -206,7 +206,7 @@ class HostsState:
     """The incomplete windows, the running jobs, and the hosts that are or were bad."""
 
     windows: dict[str, dict[str, HostCells]] = field(default_factory=dict)
-    """Begin of the window -> host -> its values, from the source with the lowest number."""
+    """Start of the window -> host -> its values, from the source with the lowest number."""
     ends_ns: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, JobState] = field(default_factory=dict)
     hosts: dict[str, HostState] = field(default_factory=dict)

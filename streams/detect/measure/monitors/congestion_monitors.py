@@ -57,7 +57,7 @@ class Throttle:
     def evaluate(
         self, interval: PortInterval, began: Callable[[int, float], ThrottledBegan], *, is_throttled: bool
     ) -> Iterator[NumberedSymptom]:
-        """Evaluate a port; `began` creates the payload from the begin and the ratio to the rate before it."""
+        """Evaluate a port; `began` creates the payload from the start and the ratio to the rate before it."""
         condition = self.active.get(interval)
         sent, speed_bps = interval.counter_delta(Metric.TX_BYTES), interval.speed_bps()
         if sent is None or speed_bps <= 0 or (condition is None and not is_throttled):

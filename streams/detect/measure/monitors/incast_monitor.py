@@ -2,7 +2,7 @@
 dropped by the host.
 
 Readings are compared as arrays, as in pause_monitor.py; Python runs only for cells in which one of these counters grew
-by much. The begin is reported once the condition has lasted, and later its end.
+by much. The start is reported once the condition has lasted, and later its end.
 """
 
 from collections.abc import Iterator
@@ -118,7 +118,7 @@ class IncastMonitor(ConditionMonitor):
     def _verdict(
         self, interval: PortInterval, speed_bps: float, columns: Columns, *, at_host: bool
     ) -> tuple[float, IncastReason | None, int] | None:
-        """Return the ratio, the reason (None: no incast) and the begin; None if too little was read to decide."""
+        """Return the ratio, the reason (None: no incast) and the start; None if too little was read to decide."""
         own = self._params
         octets, packets = (interval.counter_delta(metric) for metric in (_INTO_HOST if at_host else _OUT_OF_SWITCH))
         if octets is None or speed_bps <= 0:

@@ -47,7 +47,7 @@ class ActiveCondition:
 class ActiveConditions:
     """The active conditions of one state, or of each direction of pause, by device and source, then by port.
 
-    A begin is reported once the condition has lasted for `hold_s`, and later its end.
+    A start is reported once the condition has lasted for `hold_s`, and later its end.
     """
 
     def __init__(self, hold_s: float, *states: CongestionState) -> None:
@@ -69,13 +69,13 @@ class ActiveConditions:
         return condition
 
     def has_lasted(self, condition: ActiveCondition) -> bool:
-        """Return True once, when a condition has lasted long enough to report its begin."""
+        """Return True once, when a condition has lasted long enough to report its start."""
         lasts = not condition.is_reported and condition.last_ns - condition.since_ns >= self._hold_ns
         condition.is_reported = condition.is_reported or lasts
         return lasts
 
     def end(self, interval: "PortInterval") -> Iterator[NumberedSymptom]:
-        """End a condition; yield its end if its begin was reported."""
+        """End a condition; yield its end if its start was reported."""
         key = interval.source_key
         condition = self.by_source.get(key, {}).pop((interval.name, interval.direction), None)
         if not self.by_source.get(key, True):

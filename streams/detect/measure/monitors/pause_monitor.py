@@ -1,7 +1,7 @@
 """Finds ports that pause stops nearly all the time, while no traffic passes in the paused direction.
 
 Readings are compared as arrays, many messages at once; Python runs only for cells that were paused nearly all the time,
-and for active conditions. The begin is reported once the condition has lasted, and later its end.
+and for active conditions. The start is reported once the condition has lasted, and later its end.
 """
 
 from collections.abc import Iterator
@@ -157,7 +157,7 @@ class PauseMonitor(ConditionMonitor):
     def _verdict(
         self, interval: PortInterval, speed_bps: float, shares: dict[int, tuple[float, float]]
     ) -> tuple[float, int, int] | None:
-        """Return the share of paused time (0: there was traffic), the priority and the begin."""
+        """Return the share of paused time (0: there was traffic), the priority and the start."""
         direction, params = DIRECTIONS[interval.direction], self._params
         priority, (share, seconds) = max(shares.items(), key=lambda item: item[1])
         since_ns = interval.since_ns(seconds)
