@@ -47,8 +47,14 @@ SHORT = (
     Choice("integration/store/test_exactly_once.py", "a killed sink loses and repeats no row"),
     Choice("integration/store/test_migrations.py", "every migration from every version"),
     Choice("e2e/test_demo.py", "the whole path, with parts killed meanwhile"),
-    Choice("e2e/test_played.py", "recordings through the running pipeline, as the backtest finds them"),
-    Choice("faults/test_sequences.py", "sequences of faults break no promise"),
+    Choice(
+        "e2e/test_played.py::test_a_played_recording_gives_the_findings_of_the_backtest[worker killed]",
+        "recordings through the running pipeline, as the backtest finds them",
+    ),
+    Choice(
+        "faults/test_sequences.py::test_a_sequence_of_faults_breaks_no_promise[power-failure]",
+        "a sequence of faults breaks no promise",
+    ),
 )
 
 
