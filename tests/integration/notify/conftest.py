@@ -19,6 +19,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.records_to_delete import RecordsToDelete
 
+from collectors.core.clock import SystemClock
 from lab.constants import params_of
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
@@ -180,13 +181,6 @@ def alertmanager(receivers: Receivers, tmp_path: Path) -> Iterator[Server]:
     server.stop()
 
 
-class WallClock:
-    """The machine's clock."""
-
-    def now_ns(self) -> int:
-        return time.time_ns()
-
-
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Yield a broker for this module, because other tests use the same topic names."""
@@ -239,7 +233,7 @@ async def running(
     bootstrap: str, *servers: Server, hold_s: float = 0.5, metrics: Metrics | None = None, **settings: float
 ) -> AsyncIterator["asyncio.Task[None]"]:
     """Run a notifier, and cancel it as a stop of the process would."""
-    async with running_by(WallClock(), bootstrap, *servers, hold_s=hold_s, metrics=metrics, **settings) as task:
+    async with running_by(SystemClock(), bootstrap, *servers, hold_s=hold_s, metrics=metrics, **settings) as task:
         yield task
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from collectors.core.clock import SystemClock
 from lab.constants import command_with
 from streams.notify.alertmanager import Alertmanager
 from streams.notify.params import NotifyParams
@@ -22,7 +23,6 @@ from tests.fixtures.ports import free_port
 from tests.integration.notify.conftest import (
     Receivers,
     Server,
-    WallClock,
     fresh,
     publish,
     running,
@@ -207,4 +207,4 @@ async def test_what_is_missing_at_the_start_is_one_clear_line(broker: str, alert
         (f"127.0.0.1:{free_port()}", "cannot connect to Kafka"),
     ):
         with pytest.raises(Retry, match=line):
-            await asyncio.wait_for(NotifyService(params, {"bootstrap_servers": bootstrap}, WallClock()).run(), 30)
+            await asyncio.wait_for(NotifyService(params, {"bootstrap_servers": bootstrap}, SystemClock()).run(), 30)

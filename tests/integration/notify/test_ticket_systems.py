@@ -18,6 +18,7 @@ from streams.notify.tickets.params import TicketParams
 from streams.notify.tickets.webhook import Webhook
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Action, RemediationState
+from tests.fakes.processes import FakeSeconds
 from tests.fakes.ticket_server import TOKEN, USER, JiraServer, TicketServer, WebhookServer, drop, hang
 from tests.fixtures.certificates import certificate
 from tests.fixtures.notify_examples import params, remediation
@@ -43,15 +44,6 @@ async def serving(server: TicketServer) -> AsyncIterator[None]:
         yield
     finally:
         await server.stop()
-
-
-class Clock:
-    """Seconds that a test moves."""
-
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture
@@ -84,7 +76,7 @@ async def webhook_client(server: WebhookServer, **settings: Any) -> AsyncIterato
 
 
 @asynccontextmanager
-async def jira_client(server: JiraServer, tmp_path: Path, clock: Clock, **jira: Any) -> AsyncIterator[Jira]:
+async def jira_client(server: JiraServer, tmp_path: Path, clock: FakeSeconds, **jira: Any) -> AsyncIterator[Jira]:
     """Yield a client that took over `index_s` ago."""
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     settings = params_of(TicketParams, {
@@ -95,7 +87,7 @@ async def jira_client(server: JiraServer, tmp_path: Path, clock: Clock, **jira: 
     async with HttpClient(settings, conflicts=False) as client:
         made = Jira(client, settings.jira, clock)
         await made.prepare()
-        clock.now_s += 61
+        clock.now += 61
         yield made
 
 
@@ -221,7 +213,7 @@ async def test_a_token_is_read_for_each_request_and_is_in_no_message(webhook: We
 async def test_an_issue_is_created_commented_and_closed(site: JiraServer, tmp_path: Path) -> None:
     """One issue with the labels, one comment for each change, one transition; repetitions add nothing."""
     opened, updated, closed = changes(ESCALATED, VERIFYING, CLOSED, repair_hint="replace the cable")
-    async with jira_client(site, tmp_path, Clock()) as client:
+    async with jira_client(site, tmp_path, FakeSeconds()) as client:
         for change in (opened, opened, updated, updated, closed, closed):
             await client.deliver(change)
     (issue,) = site.issues.values()
@@ -235,10 +227,10 @@ async def test_an_issue_is_created_commented_and_closed(site: JiraServer, tmp_pa
 async def test_a_successor_finds_the_issue_of_its_predecessor(site: JiraServer, tmp_path: Path) -> None:
     """It adds to the issue by the label, and repeats neither issue nor comment."""
     opened, updated, closed = changes(ESCALATED, VERIFYING, CLOSED)
-    async with jira_client(site, tmp_path, Clock()) as client:
+    async with jira_client(site, tmp_path, FakeSeconds()) as client:
         await client.deliver(opened)
         await client.deliver(updated)
-    async with jira_client(site, tmp_path, Clock()) as client:
+    async with jira_client(site, tmp_path, FakeSeconds()) as client:
         await client.deliver(opened)
         await client.deliver(updated)
         await client.deliver(closed)
@@ -248,7 +240,7 @@ async def test_a_successor_finds_the_issue_of_its_predecessor(site: JiraServer, 
 
 async def test_an_issue_without_a_response_is_not_created_again(site: JiraServer, tmp_path: Path) -> None:
     """Search has it late: until `index_s` later a search without a result creates nothing, and then it is found."""
-    site.index_s, clock = 0.5, Clock()
+    site.index_s, clock = 0.5, FakeSeconds()
     (opened,) = changes(ESCALATED)
 
     async def lose(request: web.Request) -> None:
@@ -266,7 +258,7 @@ async def test_an_issue_without_a_response_is_not_created_again(site: JiraServer
         assert caught.value.after_s == 60
         await asyncio.sleep(site.index_s)  # the time of the server's search
         await client.deliver(opened)
-        clock.now_s += 61
+        clock.now += 61
         await client.deliver(opened)
     assert len(site.issues) == 1
 
@@ -275,7 +267,7 @@ async def test_after_a_takeover_an_issue_is_created_only_when_search_proves_that
     site: JiraServer, tmp_path: Path
 ) -> None:
     """The predecessor may have created it a moment ago; what it created before is found at once."""
-    clock = Clock()
+    clock = FakeSeconds()
     (known,), (fresh,) = changes(ESCALATED), changes(ESCALATED, identity="r2")
     async with jira_client(site, tmp_path, clock) as client:
         await client.deliver(known)
@@ -283,7 +275,7 @@ async def test_after_a_takeover_an_issue_is_created_only_when_search_proves_that
         await client.deliver(known)
         with pytest.raises(Busy):
             await client.deliver(fresh)
-        clock.now_s += 60
+        clock.now += 60
         await client.deliver(fresh)
     assert sorted(site.issues) == ["OPS-1", "OPS-2"]
 
@@ -292,7 +284,7 @@ async def test_an_issue_that_a_person_closed_stays_closed(site: JiraServer, tmp_
     """The changes are comments; only a remediation that needs a person again moves it out of Done."""
     opened, updated, closed, reopened = changes(ESCALATED, VERIFYING, CLOSED, ESCALATED)
     assert reopened.kind is ChangeKind.REOPENED
-    async with jira_client(site, tmp_path, Clock()) as client:
+    async with jira_client(site, tmp_path, FakeSeconds()) as client:
         await client.deliver(opened)
         (issue,) = site.issues.values()
         issue.status = "Done"
@@ -306,7 +298,7 @@ async def test_an_issue_that_a_person_closed_stays_closed(site: JiraServer, tmp_
 async def test_a_deleted_issue_and_a_missing_transition_are_refused_tickets(site: JiraServer, tmp_path: Path) -> None:
     """Neither blocks the others; a change after the deletion creates the issue again."""
     opened, updated, closed = changes(ESCALATED, VERIFYING, CLOSED)
-    async with jira_client(site, tmp_path, Clock()) as client:
+    async with jira_client(site, tmp_path, FakeSeconds()) as client:
         await client.deliver(opened)
         site.issues.clear()
         with pytest.raises(Reject, match=r"OPS-1 .* is not there any more"):
@@ -329,7 +321,7 @@ async def test_the_transition_may_be_named(site: JiraServer, tmp_path: Path) -> 
             used.append(await request.json())
 
     site.before = record
-    async with jira_client(site, tmp_path, Clock(), close_transition="repaired") as client:
+    async with jira_client(site, tmp_path, FakeSeconds(), close_transition="repaired") as client:
         await client.deliver(opened)
         await client.deliver(closed)
     assert used == [{"transition": {"id": "32"}}]
@@ -343,7 +335,7 @@ async def test_a_project_or_type_that_does_not_exist_blocks_before_a_ticket_is_r
 ) -> None:
     """Jira would refuse every issue with 400, and each would be lost."""
     with pytest.raises(Misconfigured, match=reason):
-        async with jira_client(site, tmp_path, Clock(), **jira):
+        async with jira_client(site, tmp_path, FakeSeconds(), **jira):
             pass
 
 
@@ -354,7 +346,7 @@ async def test_a_response_that_is_not_jiras_creates_nothing(site: JiraServer, tm
     async def other(request: web.Request) -> web.Response | None:
         return web.Response(body=body) if request.path.endswith("/search/jql") else None
 
-    async with jira_client(site, tmp_path, Clock()) as client:
+    async with jira_client(site, tmp_path, FakeSeconds()) as client:
         site.before = other
         with pytest.raises(Retry):
             await client.deliver(changes(ESCALATED)[0])
@@ -371,7 +363,7 @@ async def test_long_and_foreign_texts_are_valid_for_jira(site: JiraServer, tmp_p
     )  # fmt: skip
     other = TicketBook(params()).process(long_title)
     assert other is not None
-    async with jira_client(site, tmp_path, Clock()) as client:
+    async with jira_client(site, tmp_path, FakeSeconds()) as client:
         await client.deliver(opened)
         await client.deliver(other)
     assert [len(issue.fields["summary"]) <= 255 for issue in site.issues.values()] == [True, True]

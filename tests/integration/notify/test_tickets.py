@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 
+from collectors.core.clock import SystemClock
 from lab.constants import command_with, params_of
 from streams.notify.params import NotifyParams
 from streams.notify.tickets.params import TicketParams
@@ -30,7 +31,7 @@ from tests.fakes.ticket_server import TOKEN, USER, JiraServer, WebhookServer, dr
 from tests.fixtures.notify_examples import remediation
 from tests.fixtures.ports import free_port
 from tests.fixtures.runtime_bindings import CountedMetrics
-from tests.integration.notify.conftest import WallClock, delete_before, losses, send, until
+from tests.integration.notify.conftest import delete_before, losses, send, until
 
 PARTITION = TopicPartition(REMEDIATIONS.name, 0)
 
@@ -114,7 +115,7 @@ async def running(
     values = {"url": url, "timeout_s": 0.5, "backoff_s": 0.05, "backoff_max_s": 0.2, **settings}
     service = TicketService(
         params_of(TicketParams, values), NotifyParams(cluster="test"), {"bootstrap_servers": bootstrap},
-        WallClock(), metrics or CountedMetrics(),
+        SystemClock(), metrics or CountedMetrics(),
     )  # fmt: skip
     task = asyncio.create_task(service.run())
     try:
@@ -486,7 +487,7 @@ async def test_what_is_missing_at_the_start_is_one_clear_line(broker: str, tmp_p
     def service(bootstrap: str, **settings: Any) -> TicketService:
         values = {"url": "http://127.0.0.1:1", **settings}
         return TicketService(
-            params_of(TicketParams, values), NotifyParams(), {"bootstrap_servers": bootstrap}, WallClock(),
+            params_of(TicketParams, values), NotifyParams(), {"bootstrap_servers": bootstrap}, SystemClock(),
             CountedMetrics(),
         )  # fmt: skip
 

@@ -8,29 +8,23 @@ import pytest
 from railsight_automation.errors import Misconfigured
 from railsight_automation.status import Status, StatusParams, serve
 
+from tests.fakes.processes import FakeSeconds
 from tests.fixtures.ports import free_port
 
 
-class Clock:
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
+@pytest.fixture
+def clock() -> FakeSeconds:
+    return FakeSeconds()
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def status(clock: Clock) -> Status:
+def status(clock: FakeSeconds) -> Status:
     return Status(clock, stuck_s=60)
 
 
-def test_it_is_ready_when_it_has_read_all_and_the_brokers_answer(status: Status, clock: Clock) -> None:
+def test_it_is_ready_when_it_has_read_all_and_the_brokers_answer(status: Status, clock: FakeSeconds) -> None:
     """While it starts, and while the brokers are away, it is live."""
-    clock.now_s = 500
+    clock.now = 500
     assert (status.liveness_problem(), status.readiness_problem()) == (
         "",
         "start: the remediations are not read to their end",
@@ -40,25 +34,25 @@ def test_it_is_ready_when_it_has_read_all_and_the_brokers_answer(status: Status,
     assert status.readiness_problem() == "brokers: no answer yet"
     status.answered(7)
     assert status.readiness_problem() == ""
-    clock.now_s += 40
+    clock.now += 40
     status.read([7])
     assert status.readiness_problem() == "brokers: no answer for 40 s"
     assert status.liveness_problem() == ""
 
 
-def test_a_loop_that_does_not_turn_is_not_live(status: Status, clock: Clock) -> None:
+def test_a_loop_that_does_not_turn_is_not_live(status: Status, clock: FakeSeconds) -> None:
     """Its thread still answers."""
     status.caught_up()
-    clock.now_s += 61
+    clock.now += 61
     assert status.liveness_problem() == status.readiness_problem() == "loop: has not turned for 61 s"
 
 
-def test_a_consumer_that_reads_nothing_while_records_wait_is_not_live(status: Status, clock: Clock) -> None:
+def test_a_consumer_that_reads_nothing_while_records_wait_is_not_live(status: Status, clock: FakeSeconds) -> None:
     """An idle topic is live, and so is a backlog that becomes smaller."""
     status.caught_up()
 
     def after(seconds: int, position: int, end: int) -> str:
-        clock.now_s += seconds
+        clock.now += seconds
         status.read([position])
         status.answered(end)
         return status.liveness_problem()

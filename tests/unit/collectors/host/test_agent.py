@@ -19,10 +19,10 @@ from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, EventKind, Facts, Neighbor, RowKind, Samples, Source
 from tests.fakes.nvml import FakeGpu
 from tests.fakes.publisher import RecordingPublisher
-from tests.fixtures.host_agent import rows, whole
+from tests.fixtures.host_agent import whole
 from tests.fixtures.host_tree import BOOT_S, GPU, NIC0, machine
 from tests.fixtures.lldpd_output import interface, lldp_json, program
-from tests.fixtures.nic_tree import write
+from tests.fixtures.nic_tree import rows, write
 
 S = 10**9
 FULL = {"pcie_width_lanes": 16, "pcie_speed_gtps": 32, "pcie_width_max_lanes": 16, "pcie_speed_max_gtps": 32}

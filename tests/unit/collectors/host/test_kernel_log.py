@@ -13,8 +13,9 @@ from collectors.kernel.ports import KnownPorts
 from streams.wire.models import Event, EventKind
 from tests.fakes.boot_time import SetZero
 from tests.fakes.kmsg import FakeKmsg
-from tests.fixtures.host_agent import START_NS, SetClock, listening, whole
+from tests.fixtures.host_agent import START_NS, listening, whole
 from tests.fixtures.host_tree import BOOT_S, GPU, NIC0, NIC1, machine
+from tests.fixtures.nic_tree import SetClock
 from tests.fixtures.running_task import run_beside
 
 S = 10**9

@@ -16,9 +16,8 @@ from collectors.kernel.ports import KnownPorts, Port
 from collectors.kernel.tree import Tree
 from streams.wire.models import EventKind
 from tests.fakes.publisher import RecordingPublisher
-from tests.fixtures.host_agent import SetClock
 from tests.fixtures.netlink_messages import message
-from tests.fixtures.nic_tree import write
+from tests.fixtures.nic_tree import SetClock, write
 
 UP, DOWN = EventKind.ADMIN_UP, EventKind.ADMIN_DOWN
 PORTS = (

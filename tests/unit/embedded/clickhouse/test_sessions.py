@@ -5,6 +5,7 @@ import pytest
 from streams.embedded.clickhouse.engine import Connection
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.sessions import Session, Sessions
+from tests.fakes.processes import FakeSeconds
 
 
 class Wire:
@@ -17,23 +18,13 @@ class Wire:
         self.closed = True
 
 
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 async def take(sessions: Sessions, name: str, wire: Wire, *, must_exist: bool = False) -> Session:
     return await sessions.take("u", name, must_exist=must_exist, timeout_s=60, connect=lambda: Connection(wire))
 
 
 async def test_a_session_is_found_again() -> None:
     """The same user and id get the same connection, another user does not."""
-    sessions, wire = Sessions(9, Clock()), Wire()
+    sessions, wire = Sessions(9, FakeSeconds()), Wire()
     first = await take(sessions, "a", wire)
     sessions.release(first)
     assert await take(sessions, "a", Wire()) is first
@@ -43,7 +34,7 @@ async def test_a_session_is_found_again() -> None:
 
 async def test_a_session_ends_its_timeout_after_its_last_use() -> None:
     """An idle session is closed after its timeout, a session in use never."""
-    clock, wire = Clock(), Wire()
+    clock, wire = FakeSeconds(), Wire()
     sessions = Sessions(9, clock)
     session = await take(sessions, "a", wire)
     clock.now = 1000
@@ -60,7 +51,7 @@ async def test_a_session_ends_its_timeout_after_its_last_use() -> None:
 
 async def test_the_longest_idle_makes_room() -> None:
     """The bound on sessions is kept; where all are in use, a new one is refused."""
-    clock, old = Clock(), Wire()
+    clock, old = FakeSeconds(), Wire()
     sessions = Sessions(2, clock)
     sessions.release(await take(sessions, "a", old))
     clock.now = 1
@@ -73,7 +64,7 @@ async def test_the_longest_idle_makes_room() -> None:
 
 async def test_an_id_is_free_again_after_its_connection_failed() -> None:
     """An engine that refuses once does not lock the session for ever."""
-    sessions = Sessions(9, Clock())
+    sessions = Sessions(9, FakeSeconds())
 
     def refuse() -> Connection:
         raise ClickHouseError(1, "X", "no")
