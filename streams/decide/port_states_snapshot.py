@@ -1,8 +1,7 @@
 """Writes the states of ports into snapshots, and reads them.
 
-The states of a large fabric take some megabytes, and a snapshot is written after every few records. Devices are divided
-into parts. A part is compressed again only after many of its sources changed; until then these are stored beside the
-parts.
+The states of a large fabric take megabytes, and a snapshot is written after every few records. Devices are divided into
+parts. A part is compressed again only after many of its sources changed; until then these are stored beside it.
 """
 
 import base64

@@ -38,8 +38,7 @@ PRIOR_REPAIRS = 4.0
 """The number of imagined repairs of a step without a count (choice)."""
 
 _PRIOR_SUCCESS = (0.5, 0.4, 0.3, 0.2)
-"""The success of the imagined repairs, from the first step on (choice; CorrOpt: half of all repairs without hints
-help)."""
+"""Their success, from the first step on (choice; CorrOpt: half of all repairs without hints help)."""
 
 MAX_GROUPS = 1024
 """The most pairs of cause and part number with retained counts; a fleet has some dozens of part numbers."""
