@@ -160,7 +160,7 @@ class Bridge:
             partition.number, partition.began_s = fold.safe.number, now_s
 
     async def _cut(self, reader: Reader, now_s: float) -> None:
-        """End units that are quiet or have waited too long; the cuts are committed before the readings are published.
+        """End units that are quiet or have waited too long; their cuts are committed before the readings are published.
 
         A commit with an unknown result is repeated before anything else is read.
         """

@@ -350,7 +350,7 @@ class PartitionFold:
 
 
 def _points(form: Format, value: bytes, heads: line_protocol.Heads) -> tuple[list[Point], bool, list[Reject]]:
-    """Return the points of a record, whether they are gnmic's, and the reasons of refused parts."""
+    """Return the points of a record, True if they are gnmic's, and the reasons of refused parts."""
     points: list[Point] = []
     refused: list[Reject] = []
     is_gnmic = False

@@ -51,7 +51,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]
             **self._options,
             group_id=self._params.group,
             enable_auto_commit=False,
-            auto_offset_reset="earliest",  # for committed positions; without one, `begin` decides
+            auto_offset_reset="earliest",  # for committed positions; `begin` sets a position if there is none
             session_timeout_ms=_SESSION_MS,
             heartbeat_interval_ms=_SESSION_MS // 5,
             max_partition_fetch_bytes=_FETCH_BYTES,

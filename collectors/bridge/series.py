@@ -144,8 +144,8 @@ class SeriesKind:
         """Return the tag of a step's key, empty if there is none.
 
         gnmic writes `<element>_<key>`; Telegraf does so if configured to, with underscores for hyphens. By default
-        Telegraf writes the key alone for the first list of the path that has such a key. For the other lists the tag
-        begins with the path.
+        Telegraf writes the key alone for the first list of the path that has such a key. For other lists the path
+        precedes the key in the tag.
         """
         above = "".join(f"/{name}" for name in names[: step + 1])
         named = (self._spell(f"{names[step]}_{key}"), self._spell(f"{above}/{key}"))

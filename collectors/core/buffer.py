@@ -23,7 +23,7 @@ from collectors.core.spool import BufferedRecord, Damaged, Spool
 _log = structlog.get_logger("railsight.spool")
 
 _CHECK_S = 0.1
-"""The interval of checks whether Kafka answers in time; a check writes nothing."""
+"""The interval of checks that Kafka answers in time; a check writes nothing."""
 _RETRY_S = 5.0
 """The interval of retries and log lines after a disk error."""
 

@@ -141,6 +141,6 @@ class CollectorContext:
         return emitter
 
     def end(self, device: str | None = None) -> None:
-        """Publish that this process ends in order, or that it reads one device no longer."""
+        """Publish that this process ended in order, or that it no longer reads one device."""
         for emitter in self.emitters:
             emitter.end(self.clock.now_ns(), device)

@@ -41,7 +41,7 @@ class BufferedRecord:
 
     @property
     def size(self) -> int:
-        """Its size in memory, in bytes."""
+        """The record's size in memory, in bytes."""
         return len(self.record.value or b"") + len(self.record.key) + _RECORD_OVERHEAD
 
 

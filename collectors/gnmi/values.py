@@ -168,7 +168,7 @@ _SESSION = {
 
 
 def session_up(value: Scalar) -> float | None:
-    """Return 1 for a BFD or BGP session that is up, 0 for one that is down; None for ADMIN_DOWN."""
+    """Return 1 for a BFD or BGP session that is up, 0 for any other state; None for ADMIN_DOWN."""
     return _SESSION.get(_lower_text(value))
 
 

@@ -107,7 +107,7 @@ class KernelLog:
         if port is None:
             self._ports.wants_look = True
             if result.kind in _LINK:
-                # The port may belong to another host: a guest's function also has links.
+                # The port may not be this host's: a guest's function has links, too.
                 self._metrics.add("unnamed", LABEL)
                 return None
             return DeviceEvent(result.kind, result.pci, at_ns, detail, result.code)

@@ -1,7 +1,7 @@
 """Detects administrative shutdowns of ports: compares IFF_UP of rtnetlink with the last reported state.
 
-Link ups and downs are not reported here: the kernel log has them with its own times and is read again after a restart;
-a second reporter would count each down twice.
+Link ups and downs are not reported here: the kernel log has them with their times and is read again after a restart; a
+second reporter would count each down twice.
 
 The kernel closes a netdev before it removes it: when its driver is unloaded, its card fell off the bus, or it moves to
 a container. It reports the netdev down, then removed. This is no administrative shutdown, and no later report would

@@ -1,7 +1,7 @@
 """Finds jobs in the pods of Kubernetes that have GPUs. Pure.
 
 A pod belongs to the JobSet, the Kubeflow job (PyTorchJob, MPIJob and others) or the Job that its labels name, in this
-order, because a JobSet makes Jobs of its own. A pod without any of these labels is a job by itself.
+order, because a JobSet makes Jobs of its own. A pod without any of these labels is its own job.
 """
 
 from collections import defaultdict

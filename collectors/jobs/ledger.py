@@ -55,7 +55,7 @@ _log = structlog.get_logger("railsight.jobs")
 REQUEUED = "REQUEUED"
 LEFT = "LEFT"
 GONE = "GONE"
-"""States that railsight sets: another run began; the job continues without the host; the scheduler lacks the job."""
+"""States that railsight sets: another run started; the job left the host; the scheduler lacks the job."""
 
 
 class Stay(NamedTuple):

@@ -21,7 +21,7 @@ class SchedulerParams(BaseModel):
     prefix: str = Field(default="", max_length=64)
     """Prefix of every job's id, for schedulers that would use the same ids."""
     nodes: Names = Field(default_factory=dict)
-    """The scheduler's node name by host, if it differs from the inventory's; as in the automation's settings."""
+    """The scheduler's node name of each host whose name in the inventory differs; as in the automation's settings."""
     teams: Names = Field(default_factory=dict)
     """The team of a value that `team_by` selects; a value without an entry is the team itself."""
     tenants: Names = Field(default_factory=dict)
@@ -59,7 +59,7 @@ class SlurmParams(SchedulerParams):
     api: str = Field(default="v0.0.38", pattern=r"^v0\.0\.\d+$")
     """The version of slurmrestd's API; v0.0.38 is the one of Slurm 22.05."""
     cadence_s: float = Field(default=2.0, ge=0.5, le=600)
-    """The interval of readings. slurmctld copies all jobs for each answer: with thousands, use 10 s or more."""
+    """The interval of readings. slurmctld copies all jobs per answer: with thousands, use 10 s or more (choice)."""
     deadline_s: ClassVar[float] = 8.0
     """The timeout of a reading; `squeue` waits for 9 s if slurmctld does not answer."""
     absent_s: ClassVar[float] = 60.0

@@ -17,7 +17,7 @@ class Params(CollectorParams):
     operation: str = Field(default="", pattern=r"^[a-z_]{0,64}$")
     """The operation of a table that does not name its program (nccl-tests before 2.14), for example `all_reduce`."""
     nodes: dict[str, str] = Field(default_factory=dict)
-    """The host name in the output by host, if it differs from the inventory's."""
+    """The host name in the output for each host whose name in the inventory differs."""
     find_every_s: ClassVar[float] = 10.0
     """A file is read when it has not changed between two checks at this interval: its program has ended."""
     max_age_s: ClassVar[float] = 86_400.0

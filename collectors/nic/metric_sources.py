@@ -24,7 +24,7 @@ class MetricSource(NamedTuple):
 
     @property
     def slot(self) -> Slot:
-        """Its metric, and its lane or priority."""
+        """The source's metric, and its lane or priority."""
         return self.signal.metric, self.signal.lane
 
 

@@ -95,7 +95,7 @@ def _long(data: bytes, i: int, first: int) -> tuple[int, int]:
 
 
 def element(data: bytes, i: int, end: int, tag: int | None = None) -> Span:
-    """Return the content of the element that begins at `i`, within `end`. Raises Reject."""
+    """Return the content of the element that starts at `i`, within `end`. Raises Reject."""
     if i + 2 > end or end > len(data):
         raise Reject("message ends too early")
     if tag is not None and data[i] != tag:

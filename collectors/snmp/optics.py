@@ -43,11 +43,11 @@ class Unit(Enum):
 
     PLAIN = auto()
     MILLI = auto()
-    """From A to mA."""
+    """Converts A to mA."""
     MILLIWATTS = auto()
-    """From W to dBm."""
+    """Converts W to dBm."""
     HUAWEI_POWER = auto()
-    """From µW to dBm, or from 0.01 dBm if the value or `guard` is negative."""
+    """Converts µW to dBm, or 0.01 dBm if the value or `guard` is negative."""
 
 
 @dataclass(frozen=True, slots=True)

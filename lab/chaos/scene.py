@@ -15,7 +15,7 @@ class Need(Flag):
 
     THREE_BROKERS = auto()
     NAMESPACES = auto()
-    """A network and disks of its own, for which the command must run as root."""
+    """An own network and own disks, for which the command must run as root."""
 
 
 NOTHING = Need(0)

@@ -1,4 +1,4 @@
-"""Runs a demo in its own folder, with a display, and stops its processes however it ends."""
+"""Runs a demo in its own folder, with a display, and always stops its processes."""
 
 import asyncio
 import os

@@ -136,7 +136,7 @@ def world_of(params: Params, now_ns: int) -> DemoWorld:
 def planned(
     params: Params, inventory: Inventory, begin_ns: int, rng: random.Random
 ) -> tuple[list[AnyFault], tuple[BadLink, ...]]:
-    """Return the faults and the bad links of the scenario; raise Misconfigured for a fabric that is too small."""
+    """Return the faults and the bad links of the scenario; raise Misconfigured if the fabric is too small."""
     if not params.faults_s:
         return [], ()
     if params.scenario != "repairs":

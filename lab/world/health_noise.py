@@ -37,7 +37,7 @@ _DOWN_HOLD_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of noise: its share of all findings, where it occurs, and the median of its duration."""
+    """One kind of noise: its share of all findings, its places, and the median of its duration."""
 
     condition: Condition
     share: float

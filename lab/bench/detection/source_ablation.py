@@ -14,7 +14,7 @@ from streams.wire.models import Condition
 
 @dataclass(frozen=True, slots=True)
 class SourceAblation:
-    """The outcomes of both runs of one day."""
+    """The outcomes of the two runs of one day."""
 
     complete: Outcome
     without: Outcome

@@ -242,7 +242,7 @@ class FindingsRun:
             self._send(topic, message)
 
     def _follow(self, record: Record, at_ns: int) -> None:
-        """Record what consumers of the remediations observe."""
+        """Record the remediations as their consumers observe them."""
         if record.topic is not REMEDIATIONS:
             return
         remediation = decode(REMEDIATIONS, record.value, record.headers)

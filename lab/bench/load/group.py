@@ -140,7 +140,7 @@ class Group:
             self.counters[device, column, self._rng.integers(up.shape[1])] += np.uint64(1)
 
     def link(self, device: int, row: int, *, up: bool) -> None:
-        """Set whether a port has a signal."""
+        """Set a port's signal to present or absent."""
         self.gauges[device, _OPER, row] = 1.0 if up else 0.0
         if not up:
             self.counters[device, self._downs, row] += np.uint64(1)

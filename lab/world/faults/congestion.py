@@ -92,7 +92,7 @@ class Incast:
     paused_ratio: float = 0.0
     senders: tuple[Link, ...] = ()
     cnp_per_s: tuple[float, ...] = ()
-    """Of each sender."""
+    """The rate at each sender."""
     drops_per_s: float = 0.0
     utilization: float = _FULL
     queue_s: float = _INCAST_QUEUE_S
