@@ -105,5 +105,6 @@ def case_findings(slug: str) -> list[Finding]:
 
 
 def settled_s(slug: str) -> float:
-    """Return five minutes after the fault, when every finding that it causes is published."""
-    return LABELLED[slug][1].end_ns / 1e9 - T0 + 300
+    """Return when every finding of the fault is published: five minutes after it, or 15 where the laboratory has it."""
+    world, truth = LABELLED[slug]
+    return truth.end_ns / 1e9 - T0 + (900 if isinstance(world, FaultWorld) else 300)
