@@ -70,5 +70,5 @@ class FaultWorld(SmallWorld):
             cells[metric, NO_INDEX] = {
                 name: self._demo.gauge(Port(device, name), metric, now_ns, USUAL[metric]) for name in names
             }
-        boot_id = self._demo.device(device, now_ns).boot_ns
+        boot_id = 1 + sum(interval.end_ns <= now_ns for interval in self._demo.reboots(device))
         return samples(device, t, {}, source=source, boot_id=boot_id, sequence=round(t), indexed=cells)

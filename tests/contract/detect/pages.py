@@ -11,6 +11,7 @@ from typing import Any
 from streams.detect import detectors
 from streams.detect.detector import Detector
 from streams.detect.detectors import DETECTORS
+from streams.detect.thresholds import Thresholds
 from streams.report.render import finding_report
 from tests.contract.detect.cases import LABELLED, case_findings
 from tests.worlds.observations import last
@@ -54,10 +55,10 @@ def _begin_section(detector: Detector[Any]) -> None:
     module = f"{detectors.__name__}.{slug.replace('/', '_').replace('-', '_')}"
     first, *rest = (importlib.import_module(module).__doc__ or "").removeprefix(f"{slug}: ").strip().split("\n\n")
     paragraphs = [one.replace("\n", " ") for one in (f"{first[:1].upper()}{first[1:]}", *rest)]
-    settings = f"**Settings.** `[detect.{detector.section}]` " + ", ".join(
-        f"`{n}`" for n in detector.params.model_fields
-    )
-    path.write_text("\n\n".join((text.rstrip(), f"## {slug}", *paragraphs, f"{settings}.\n")), "utf-8")
+    names = (n for n, one in detector.params.model_fields.items() if not isinstance(one.default, Thresholds))
+    if listed := ", ".join(f"`{name}`" for name in names):
+        paragraphs.append(f"**Settings.** `[detect.{detector.section}]` {listed}.")
+    path.write_text("\n\n".join((text.rstrip(), f"## {slug}", *paragraphs)) + "\n", "utf-8")
 
 
 def _write() -> None:
