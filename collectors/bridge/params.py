@@ -73,7 +73,7 @@ class Params(CollectorParams, LoginSettings):
     once_records: ClassVar[int] = 5_000
     """The number of a partition's newest records that `--once --print` reads."""
     file: Path | None = None
-    """For `--once --print`: a file of records, one per line, instead of Kafka."""
+    """A file of records, one per line, that `--once --print` reads instead of Kafka."""
     bootstrap: str = ""
     """The brokers of the source topics and of the login settings, if not railsight's; `--once --print` needs them."""
 

@@ -1,10 +1,10 @@
-"""The meaning of the fields of Telegraf's snmp, infiniband and ethtool inputs; gNMI's are in the vendor profiles.
+"""Maps the fields of Telegraf's snmp, infiniband and ethtool inputs to metrics; the vendor profiles map gNMI's.
 
 snmp: the names are the MIBs' columns; each row of a table is one metric. The site chooses the measurement's name;
 `agent_host` is always among the tags. Only 64-bit counters of octets and packets are used: a 32-bit one wraps within a
-second at 40 Gb/s. infiniband: the names are the kernel's in `/sys/class/infiniband`; tags `device` (the RDMA device)
-and `port`; `gather_rdma` adds the hw_counters. ethtool: the names are the drivers' statistics and fields that the
-plugin adds; the tags are `interface`, `driver` and `host`.
+second at 40 Gb/s.
+infiniband: the kernel's names in `/sys/class/infiniband`; tags `device` (RDMA), `port`; `gather_rdma` adds hw_counters.
+ethtool: the names are the drivers' statistics and the plugin's own fields; the tags are `interface`, `driver`, `host`.
 """
 
 from dataclasses import dataclass

@@ -112,7 +112,7 @@ port_speed = strict(_bits_per_second)
 SECONDS = 10**11
 """A Unix time of this century is in seconds if it is below this."""
 _NANOSECONDS = 10**17
-"""From this up to 2^63, a Unix time is in ns."""
+"""A Unix time from this up to 2^63 is in ns."""
 
 
 def unix_ns(value: Scalar) -> int:

@@ -38,7 +38,7 @@ class FlowWindow(NamedTuple):
     """The result for the probes of a flow that were sent in one window."""
 
     sent: int = 0
-    """Without the discarded probes."""
+    """The number of sent probes, without the discarded ones."""
     forward_lost: int = 0
     reverse_lost: int = 0
     unanswered: int = 0

@@ -1,6 +1,6 @@
 """Writes the sample recording of `deploy/examples/recording`: `python -m lab.bench.sample_recording`.
 
-It has seven minutes of the benchmark's load for a fabric of two hosts, with its faults and their truth.
+The recording has seven minutes of the benchmark's load for a fabric of two hosts, with its faults and their truth.
 """
 
 import csv

@@ -53,7 +53,7 @@ class Truth:
     recovers: Link
     down_at_end: Link
     begun_ns: int
-    """The start of the run; no finding of these links is older."""
+    """The start of the sequence; no finding of these links is older."""
     clock_device: str
     """A device without these links, whose clock a fault may change."""
 

@@ -71,4 +71,4 @@ RARE_COUNTERS = (
 )  # fmt: skip
 """Counters that occasionally grow by one on a healthy port."""
 RARE_PER_PORT_HOUR = 0.02
-"""As in the load of `bench pipeline`: one port in fifty counts one per hour."""
+"""One port in fifty counts one per hour, as in the load of `bench pipeline`."""

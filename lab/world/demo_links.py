@@ -141,12 +141,12 @@ class CabledLink:
     bytes_per_s: dict[Port, int]
     """The usual traffic by sending end."""
     shares: dict[Port, list[tuple[Interval, float]]]
-    """By sending end, the additional traffic as a share of the usual traffic."""
+    """The additional traffic as a share of the usual traffic, by sending end."""
     bad: BadLinkState | None = None
     """The state of its bad part, whose losses are among the others."""
     configured_down: tuple[Interval, ...] = ()
     withdrawn: dict[Port, tuple[Interval, ...]] = field(default_factory=dict)
-    """By sending end, the intervals in which its traffic moves to other links."""
+    """The intervals in which the traffic moves to other links, by sending end."""
     _of_faults: tuple[tuple[Interval, ...], tuple[Interval, ...]] = field(init=False)
     """Losses, and all downs, without those of a bad part."""
 

@@ -59,9 +59,9 @@ class _Flow:
 class _Prober:
     flows: list[_Flow]
     fields: dict[str, tuple[object, ...]] = field(default_factory=dict)
-    """The constant fields of all the prober's reports."""
+    """The fields of a report without losses or times; each report replaces some of them."""
     crossing: dict[Port, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """By port, the numbers of the flows with a path into it."""
+    """The numbers of the flows with a path into a port, by port."""
     lossy: set[int] = field(default_factory=set)
     """The numbers of the flows that lost probes in the last window."""
     sequence: int = 0
@@ -88,7 +88,7 @@ class ProbeMesh:
         self.drops = list(drops)
         self._addresses = _addresses(inventory)
         self._links_of: dict[str, list[tuple[Port, Port]]] = defaultdict(list)
-        """By switch, its links to other switches as (own port, far port)."""
+        """The links of a switch to other switches as (own port, far port), by switch."""
         hosts = {device.name for device in inventory.devices if device.kind == "host"}
         rails: dict[str, list[Link]] = defaultdict(list)
         planes = {device.name: device.plane for device in inventory.devices}

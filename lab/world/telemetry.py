@@ -90,7 +90,7 @@ class Telemetry:
         self._sort_effects(effects)
         self.counts: Counter[str] = Counter()
         self.report_delays_ns: dict[tuple[tuple[str, str], int], int] = {}
-        """By (lower end of the link, time of its signal loss), the delay until the first end reports the loss."""
+        """The delay until the first end reports a signal loss, by (lower end of the link, time of the loss)."""
         self._events: list[tuple[int, Message]] = []
         for loss in world.signal_losses:
             self._add_link_events(loss)

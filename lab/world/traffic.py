@@ -29,7 +29,7 @@ _EMPTY_RATIO = 0.15
 
 
 class Busyness(Protocol):
-    """Returns to a FaultPlacer the times at which hosts carry a job's traffic."""
+    """Provides the times at which hosts carry a job's traffic, for a FaultPlacer."""
 
     def is_busy(self, host: int, interval: Interval) -> bool: ...
 

@@ -46,7 +46,7 @@ class Fabric:
     """Returns a message as this fabric's sources send it; None if they do not send it."""
     hidden: Reason = lambda *_: ""
     shut_hidden: Mapping[str, str] = field(default_factory=dict)
-    """For the kinds of devices that no source reads: why a port that is shut there looks like a failed link."""
+    """The reason why a port shut at a device that no source reads looks like a failed link, by kind of device."""
     promises_delays: bool = False
     """True if docs/detection.md promises delays for it: all sources at their default cadences."""
 
@@ -75,7 +75,7 @@ def _by_nic(message: Message) -> Message | None:
 
 
 _HIDDEN = {detector.condition: detector.hidden_in for detector in DETECTORS}
-"""By condition and fabric, the reason why its sources never show the fault; rules for single faults are below."""
+"""The reason why a fabric's sources never show a fault, by condition and fabric; rules for single faults are below."""
 
 _CONGESTION = (Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE, Condition.CONGESTION_INCAST)
 

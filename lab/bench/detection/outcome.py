@@ -57,7 +57,7 @@ class NamedSenders(NamedTuple):
 
 
 def named_senders(faults: Iterable[InjectedFault], findings: Iterable[Finding], hosts: Collection[str]) -> NamedSenders:
-    """Return the senders of all incasts; the senders of a missed incast count as not named."""
+    """Return the numbers of senders of all incasts and of named hosts; a missed incast names none."""
     incasts = [one for one in findings if _is_incast(one)]
     caused = named = others = 0
     for fault in faults:
@@ -106,7 +106,7 @@ class Outcome:
     """The time of each finding's first revision, by id and by the arrival clock."""
     pages: dict[str, int]
     report_delays_ns: dict[tuple[tuple[str, str], int], int]
-    """By (lower end of the link, time of its signal loss), the delay until the first end reports the loss."""
+    """The delay until the first end reports a signal loss, by (lower end of the link, time of the loss)."""
     counts: Counter[str]
     hours: float
     negative_cases: Counter[str] = field(default_factory=Counter)

@@ -123,7 +123,7 @@ class _Observer:
 
 
 DAYS_CADENCE_S = 60.0
-"""The cadence of runs over days: longer than the collectors' cadences, because each day would take hours."""
+"""The cadence of runs over days: longer than the collectors', because a day would otherwise take hours."""
 
 
 class DetectionOptions(NamedTuple):

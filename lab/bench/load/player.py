@@ -29,7 +29,7 @@ from streams.wire.topics import COLLECTOR, COLLECTOR_STATUS, EVENTS, FACTS, PROB
 _MARK_EVERY_S = 1.0
 _TOPICS: dict[type, Topic] = {Event: EVENTS, Facts: FACTS, ProbeReport: PROBES}
 _BATCH_S = 0.25
-"""As in collectors (collectors/core/publisher.py), where an event also sends all waiting readings.
+"""The collectors' interval (collectors/core/publisher.py); there an event also sends all waiting readings.
 
 Measured at 131,072 GPUs in runs 10 minutes apart: the broker took 2.15 CPU s per million port-samples with a batch
 every 50 ms and 1.92 with one every 250 ms; process took 3.10 and 3.36, persist 2.91 and 3.15."""
