@@ -240,9 +240,8 @@ class KafkaPublisher:
                 **self._options,
                 acks="all",
                 enable_idempotence=True,
-                # snappy saves 30 % of the bytes for no CPU over broker, producer and readers
-                # (tests/bench/broker_cost.py). lz4 in aiokafka costs ten times as much (level 9); zstd saves 9 % more
-                # for twice the CPU.
+                # snappy saves 30 % of bytes for no CPU over broker, producer, readers (tests/bench/broker_cost.py). The
+                # lz4 of aiokafka (level 9) is ten times as expensive; zstd saves 9 % more for twice the CPU.
                 compression_type="snappy",
                 linger_ms=_LINGER_MS,
                 max_batch_size=_BATCH_BYTES,

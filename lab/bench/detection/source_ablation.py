@@ -21,7 +21,7 @@ class SourceAblation:
 
     @property
     def new_false_findings(self) -> list[ScoredFinding]:
-        """Return the false findings and pages that only the day without the source has."""
+        """Return the false findings that only the day without the source has, and those that page on it."""
         paged = {self.without.findings[finding_id].subject.id for finding_id in self.without.false_pages}
         return [
             scored
