@@ -175,3 +175,10 @@ def test_its_environment_has_no_secrets(tmp_path: Path, monkeypatch: pytest.Monk
         environment = Path(f"/proc/{server.pid}/environ").read_bytes()
         assert environment.startswith(b"PATH=") or b"\0PATH=" in environment
         assert b"A_TOKEN" not in environment
+
+
+def test_an_impossible_folder_is_reported_in_one_line(tmp_path: Path) -> None:
+    """The line names the file that is not a folder."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Misconfigured, match="Not a directory"):
+        EmbeddedClickHouse(ClickHouseParams(data=tmp_path / "file" / "data")).start()

@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,3 +154,13 @@ def test_the_command_ends_when_its_broker_does(tmp_path: Path) -> None:
         stderr = broker.communicate(timeout=15)[1]
     assert broker.returncode == 1
     assert stderr == f"railsight broker: broker 1 ended on its own; see {tmp_path}/node-1/server.log\n"
+
+
+def test_the_command_prints_one_line_if_it_cannot_start(tmp_path: Path) -> None:
+    """A misconfiguration causes one line on standard error and exit code 2."""
+    (tmp_path / "file").write_text("")
+    command = [sys.executable, "-c", BROKER_COMMAND, "--data", str(tmp_path / "file")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert run.stderr == f"railsight broker: data folder {tmp_path}/file: File exists\n"
