@@ -1,8 +1,8 @@
-"""Turns cells listed one by one (a row, a column, a value) into the two tables of a samples message.
+"""Converts a list of cells (row, column, value) to the two tables of a samples message.
 
-Messages of one device mostly have the same cells in the same order, so the place of each is computed once for all of
-them (`CellLayout`), and no Python runs per cell. Values are 64-bit words: of counters as they are, of gauges the bits
-of the double.
+Messages of one device usually have the same cells in the same order, so the positions are computed once for all of
+them (`CellLayout`), and no Python runs per cell. Values are 64-bit words: a counter itself, or the bits of a gauge's
+double.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ Codes = npt.NDArray[np.int32] | Ints
 Words = npt.NDArray[np.uint64]
 
 _MAX_LAYOUTS = 100_000
-"""Far more than the devices of one fabric have; it bounds the memory for a recording without any order."""
+"""Far more layouts than a fabric has; the limit bounds the memory for a recording in random order."""
 
 
 def column_code(metric: Any, index: Any) -> Any:
-    """Return one number for a metric and its index (-1 for none); works on arrays too."""
+    """Return one number for a metric and its index (-1: no index); also works on arrays."""
     return (metric << 32) + index + 1
 
 
@@ -47,7 +47,7 @@ class NameTable:
 
     @property
     def sort_ranks(self) -> Ints:
-        """By number: the rank of each name among all names sorted."""
+        """Number of a name -> its rank among all sorted names."""
         if len(self._sort_ranks) != len(self.names):
             self._sort_ranks = np.empty(len(self.names), np.int64)
             self._sort_ranks[sorted(range(len(self.names)), key=self.names.__getitem__)] = np.arange(len(self.names))
@@ -56,7 +56,7 @@ class NameTable:
 
 @dataclass(frozen=True, slots=True)
 class _TableLayout:
-    """One table: its columns, the cell of the message that each value comes from, and the places without a value."""
+    """The layout of one table: its columns, the message's cell of each value, and the positions without a value."""
 
     metric: tuple[Metric, ...]
     index: tuple[int, ...]
@@ -65,7 +65,7 @@ class _TableLayout:
     empty: Ints
 
     def table(self, words: Words, absent: Words) -> Words:
-        """Return the values in place, shape (columns, rows), as words."""
+        """Return the table's values as words, shape (columns, rows)."""
         values = words[self.cells]
         if len(self.empty):
             values[self.empty] = absent
@@ -81,7 +81,7 @@ class CellLayout:
     gauges: _TableLayout
 
     def tables(self, words: Words) -> tuple[Table, Table]:
-        """Return the two tables of a message; a cell that occurs twice has its last value."""
+        """Return the two tables of a message; a repeated cell has its last value."""
         counters = self.counters.table(words, _ABSENT_COUNTER)
         gauges = self.gauges.table(words, _ABSENT_GAUGE).view(np.float64)
         return (
@@ -95,7 +95,7 @@ _ABSENT_GAUGE = np.array(np.nan).view(np.uint64)
 
 
 class CellLayoutCache:
-    """Caches layouts by cells; equal rows and columns are the same objects in all of them, which stages rely on."""
+    """Caches layouts by cells; equal rows and columns are the same objects in all layouts, which stages rely on."""
 
     def __init__(self, rows: NameTable) -> None:
         self._rows = rows

@@ -1,7 +1,7 @@
-"""The ClickHouse client: queries and inserts over HTTP, with driver errors mapped to Retry and Misconfigured.
+"""Provides the ClickHouse client: queries and inserts over HTTP, with driver errors mapped to Retry and Misconfigured.
 
-A server that is unavailable, busy or temporarily refuses raises Retry; wrong credentials or a wrong address raise
-Misconfigured. Methods block; asyncio callers run them in a thread. One instance is safe to share between threads.
+An unavailable, busy or temporarily refusing server raises Retry; wrong credentials or a wrong address raise
+Misconfigured. Methods block; asyncio callers run them in a thread. Threads may share one instance.
 """
 
 import socket
@@ -44,8 +44,8 @@ class ClickHouse:
         self._lock = threading.Lock()
         self._client: Client | None = None
         self._password = ""
-        # With replicas, an acknowledged insert is on a majority of them, and a query sees what was acknowledged; with
-        # shards, it is acknowledged by them and not by the host that divides it (docs/scaling.md).
+        # With replicas, an acknowledged insert is on a majority of them, and a query reads all acknowledged rows; with
+        # shards, the shards acknowledge it, not the host that divides it (docs/scaling.md).
         self._reads: dict[str, Any] = {"select_sequential_consistency": 1} if params.cluster else {}
         self._writes: dict[str, Any] = {"insert_quorum": "auto", "insert_quorum_parallel": 0} if params.cluster else {}
         if params.sharded:
@@ -74,23 +74,23 @@ class ClickHouse:
         settings = self._writes | {
             "insert_deduplicate": 1,
             "insert_deduplication_token": token,
-            # A block makes one part for each day of arrival; accept it whatever days Kafka's clock gives.
+            # A block makes one part for each day of arrival; any number of days by Kafka's clock is accepted.
             "max_partitions_per_insert_block": 0,
             # An acknowledged insert must be stored.
             "async_insert": 0,
-            # Our columns have no default expressions; looking for one in each of the 46 columns that a block of
-            # samples omits took 4 of the 12 ms that its insert costs besides its rows (chdb 26.9).
+            # Our columns have no default expressions; the search for them in the 46 columns that a block of samples
+            # omits took 4 of the 12 ms of fixed cost per insert (chdb 26.9).
             "input_format_defaults_for_omitted_fields": 0,
         }
         with self._mapped_errors():
             self._connected().raw_insert(
                 f"`{self.params.database}`.`{table}`",
                 columns,
-                # Pieces, so that the driver puts the statement into the URL instead of before a copy of the body.
+                # With pieces, the driver puts the statement into the URL instead of before a copy of the body.
                 block.pieces,  # type: ignore[arg-type]
                 settings=settings,
                 fmt="Native",
-                # With a known length, the body is sent as it is, without a frame around each piece.
+                # With a known length, the body is sent without a frame around each piece.
                 transport_settings={"Content-Length": str(block.size)},
             )
 
@@ -131,7 +131,7 @@ class ClickHouse:
             username=self.params.user,
             password=password,
             database=database,
-            # Threads share the client: a session would allow one query at a time.
+            # Threads share the client, and a session would permit only one query at a time.
             autogenerate_session_id=False,
             compress=False,
             send_receive_timeout=self.params.timeout_s,
@@ -154,7 +154,7 @@ class ClickHouse:
             ) from error
 
     def _has_new_password(self) -> bool:
-        """Return whether the password's file has another one than the client; the next call connects with it."""
+        """Return whether the password file has changed; the next call connects with the new password."""
         if self.params.password_file is None or self.params.secret() == self._password:
             return False
         self.close()
@@ -183,7 +183,7 @@ class ClickHouse:
 
 
 def _cause(error: BaseException) -> str:
-    """Return why there is no connection, with the next step; empty for an answer of the server.
+    """Return the reason of a failed connection with the next step; empty for an answer of the server.
 
     The driver and its HTTP library repeat the URL and their class names around the error of the socket.
     """

@@ -1,4 +1,4 @@
-"""Defines how enums are written in tables: in lower case, without the type's prefix, empty where unspecified."""
+"""Defines the labels of enums in tables: lower case, without the type's prefix, empty for unspecified members."""
 
 from enum import IntEnum
 
@@ -20,7 +20,7 @@ def enum_label(member: IntEnum) -> str:
 SOURCE_OF_LABEL = {enum_label(source): source for source in Source}
 ROW_KIND_OF_LABEL = {enum_label(kind): kind for kind in RowKind}
 
-# Indexed by number, not a dict: an IntEnum's hash is a Python function, and these are looked up for every message.
+# Tuples indexed by number, because an IntEnum's hash is a Python function and every message needs a lookup.
 _SOURCES = tuple(enum_label(source) for source in sorted(Source))
 _ROW_KINDS = tuple(enum_label(kind) for kind in sorted(RowKind))
 

@@ -1,10 +1,10 @@
 """Lists the migrations of the tables, finds those that are pending, and applies them.
 
-A shipped migration never changes: `migrations/DIGESTS` has the digest of each, a test compares them, and a server on
-which another version of a migration was applied is refused. Statements create only what does not exist, or replace
-what they created, so an interrupted migration is run again whole. They are rendered for the form of the schema: one
-server, replicas or shards (schema_form.py). A table setting that the server does not have is
-skipped: such settings affect only the cost of rows, and were introduced by different releases of ClickHouse.
+A shipped migration never changes: `migrations/DIGESTS` has the digest of each, a test compares them, and a server with
+another version of an applied migration is refused. Statements create only missing objects or replace their own, so an
+interrupted migration runs again completely. They are rendered for the form of the schema: one server, replicas or
+shards (schema_form.py). A table setting that the server lacks is skipped: such settings affect only the cost of rows,
+and different releases of ClickHouse introduced them.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ def shipped_migrations(folder: Path = MIGRATIONS_DIR) -> tuple[Migration, ...]:
 def pending_migrations(database: ClickHouse, migrations: tuple[Migration, ...]) -> tuple[Migration, ...]:
     """Return the migrations that this server lacks, without changing it.
 
-    Raises Misconfigured where an applied migration differs from the shipped one.
+    Raises Misconfigured if an applied migration differs from the shipped one.
     """
     applied = _applied_digests(database)
     for migration in migrations:
@@ -79,7 +79,7 @@ def apply(
 ) -> tuple[Migration, ...]:
     """Create the database and apply the pending migrations in the form of `params`; return them.
 
-    Calls `on_start` before each. Raises Misconfigured where the tables have another form.
+    Calls `on_start` before each. Raises Misconfigured if the tables have another form.
     """
     params = params or StoreParams()
     database.ensure_database()
@@ -98,7 +98,7 @@ def apply(
 
 
 def refuse_other_form(database: ClickHouse, params: StoreParams) -> None:
-    """Raise Misconfigured if the tables are those of one server and the settings name a cluster, or the reverse."""
+    """Raise Misconfigured if the tables are for one server and the settings name a cluster, or the reverse."""
     found = database.query(
         "SELECT engine FROM system.tables WHERE database = currentDatabase() AND name = {table:String}",
         {"table": "sample_messages"},
@@ -116,7 +116,7 @@ def refuse_other_form(database: ClickHouse, params: StoreParams) -> None:
 
 
 def _applied_table(params: StoreParams) -> str:
-    """Return the statement of the table of applied migrations; on a cluster, each host has all of it."""
+    """Return the statement that creates the table of applied migrations; on a cluster, each host has all of it."""
     if not params.cluster:
         return _CREATE_APPLIED.format(table=APPLIED_TABLE, on="", engine="ReplacingMergeTree(applied_at)")
     engine = "ReplicatedReplacingMergeTree('/clickhouse/tables/{uuid}/all', '{shard}-{replica}', applied_at)"
@@ -124,7 +124,7 @@ def _applied_table(params: StoreParams) -> str:
 
 
 def _is_supported(database: ClickHouse, statement: str) -> bool:
-    """Return whether the server supports a statement: false for a setting that its release does not have."""
+    """Return whether the server supports a statement; False for a setting that its release lacks."""
     setting = _SETTING.match(statement)
     if setting is None:
         return True

@@ -1,4 +1,4 @@
-"""Settings of the ClickHouse connection and of the sink."""
+"""Defines the settings of the ClickHouse connection and of the sink."""
 
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -20,20 +20,20 @@ class StoreParams(ClientFiles):
     password: SecretStr = SecretStr("")
     """The user's password."""
     password_file: Path | None = None
-    """The file of the password, which is read again when the server refuses the former one."""
+    """The file of the password, which is read again when the server refuses the password."""
     plain_http: bool = False
-    """Permits http:// to a server that is not on loopback: only for a network that nothing else reaches."""
+    """Permits http:// to a server that is not on loopback; use it only in an isolated network."""
     database: str = Field(default="railsight", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """The database of the tables."""
     timeout_s: ClassVar[float] = 60.0
-    """Limit of one request; a request that takes longer is repeated, which duplicates nothing."""
+    """Limit of one request; a slower request is repeated, without duplicates."""
     cluster: str = Field(default="", pattern=r"^[A-Za-z0-9_-]*$")
     """The cluster of the server's `remote_servers` on whose hosts the tables are replicated; empty: one server."""
     sharded: bool = False
     """With `cluster`: tables are also divided among its shards."""
     retention_days: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
-    """Days after which the rows of a table expire, from their arrival; others have that of their migration: samples 7,
-    rollups by minute 30, rollups by hour and conclusions 400 (docs/tables.md)."""
+    """Days after their arrival at which the rows of a table expire; other tables have the default of their migration:
+    samples 7, rollups by minute 30, rollups by hour and conclusions 400 (docs/tables.md)."""
 
     @model_validator(mode="after")
     def _complete(self) -> "StoreParams":
@@ -60,7 +60,7 @@ class StoreParams(ClientFiles):
         return self
 
     def secret(self) -> str:
-        """Return the password, from its file where one is set; raises Misconfigured if the file is unreadable."""
+        """Return the password, from its file if one is set; raises Misconfigured if the file is unreadable."""
         if self.password_file is None:
             return self.password.get_secret_value()
         try:
@@ -81,23 +81,23 @@ class SinkParams(BaseModel):
     instance: str | None = None
     """A static group member id, unique in the group: after a kill the sink gets its partitions back at once."""
     linger_s: ClassVar[float] = 1.0
-    """A block is closed at most this long after its first record, so a row is at most this old when it can be read."""
+    """A block is closed at most this long after its first record; a row is queryable after at most this time."""
     linger_max_s: ClassVar[float] = 10.0
     """The same limit for samples whose block has `bulk_rows` after `linger_s`, and for continuous streams of events,
-    except for records that follow a silence of this length.
+    except for records after a silence of this length.
 
-    Inserts take 2.2 CPU seconds a million rows in blocks of 10,000 rows (a second of a partition of the largest
-    fabric), 1.7 of 20,000, 1.15 of 49,000 and 1.0 of 98,000 (chdb 26.9, the same run)."""
+    Inserts take 2.2 CPU seconds per million rows in blocks of 10,000 rows (one second of a partition of the largest
+    fabric), 1.7 in blocks of 20,000, 1.15 of 49,000 and 1.0 of 98,000 (chdb 26.9, the same run)."""
     linger_background_s: ClassVar[float] = 30.0
-    """As `linger_max_s` for events, for tables that are rarely queried for recent rows: statuses, symptoms, progress,
-    facts. An insert of a few rows takes ClickHouse 12 ms of CPU, and each partition of each topic has its own."""
+    """Like `linger_max_s` for events, for tables whose recent rows are rarely queried: statuses, symptoms, progress,
+    facts. An insert of a few rows takes ClickHouse 12 ms of CPU, for each partition of each topic."""
     bulk_rows: ClassVar[int] = 1000
-    """A block with fewer rows after `linger_s` is stored at once: at that rate a million rows take a quarter of an
+    """A block with fewer rows after `linger_s` is stored at once; at this rate a million rows take a quarter of an
     hour."""
     block_rows: ClassVar[int] = 131_072
     """Rows after which a block is closed."""
     block_bytes: ClassVar[int] = 32 << 20
-    """Limit of record values in each partition's block; it bounds the sink's memory."""
+    """Limit of record values in each partition's block, which limits the sink's memory."""
     deduplication_window_s: ClassVar[float] = 6 * 3600.0
     """Retention of a message's identity; the samples topic has the same retention."""
     retry_backoff_s: ClassVar[float] = 0.2
@@ -105,10 +105,10 @@ class SinkParams(BaseModel):
     retry_backoff_max_s: ClassVar[float] = 10.0
     """The longest wait before a failed insert is repeated."""
     session_timeout_s: ClassVar[float] = 10.0
-    """After this long without a heartbeat the group assigns a sink's partitions to another; brokers refuse less than
-    6 s."""
+    """After this time without a heartbeat, the group assigns a sink's partitions to another sink; brokers refuse less
+    than 6 s."""
     report_interval_s: ClassVar[float] = 30.0
     """The interval of the log line with rows and lag."""
     rollups: bool = True
-    """Fill samples_1m, sample_lanes_1m and the tables by hour, which boards read for long times and for the ports with
-    the most pause; docs/benchmarks.md has what they cost."""
+    """Fill samples_1m, sample_lanes_1m and the tables by hour, which boards read for long ranges and for the ports with
+    the most pause; docs/benchmarks.md has their cost."""

@@ -1,1 +1,1 @@
-"""The sink: stores every topic in ClickHouse, each row exactly once."""
+"""Runs the sink, which stores every topic in ClickHouse, each row exactly once."""

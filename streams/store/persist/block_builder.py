@@ -1,4 +1,4 @@
-"""Adds records to a partition's pending block: each as rows, as a rejection, or skipped; counts what is stored."""
+"""Adds records to a partition's pending block as rows or rejections, or skips them; counts stored records."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from streams.wire.models import Rejected
 
 @dataclass(slots=True)
 class SinkStats:
-    """Counts what a sink has stored since it started, for its log and the metrics of the process."""
+    """Counts the stored records and rows of a sink since its start, for its log and metrics."""
 
     metrics: Metrics = field(default_factory=NullMetrics)
     records: Counter[str] = field(default_factory=Counter)
@@ -42,7 +42,7 @@ class SinkStats:
         count("railsight_blocks_stored_total", STAGE, at.partition, topic=at.topic)
 
     def add_rejected(self, at: TopicPartition) -> None:
-        """Add one record that cannot be read."""
+        """Add one unreadable record."""
         self.rejected += 1
         self.metrics.count("railsight_rejected_total", STAGE, at.partition, topic=at.topic)
 
@@ -57,7 +57,7 @@ _log = structlog.get_logger("railsight.persist")
 
 @dataclass(slots=True)
 class PendingBlock:
-    """Records that are read and not yet stored; `first` is the block's begin, even where compaction removed records."""
+    """Records that are read but not stored; `first` is the block's begin, even if compaction removed records."""
 
     first: int
     first_at: float = 0.0
@@ -141,7 +141,7 @@ class BlockBuilder:
         self._stats.add_rejected(self._at)
         _log.warning("record rejected", topic=self._at.topic, offset=record.offset, reason=reason)
         if self._persisted.topic is topics.REJECTED:
-            return  # a rejection of a rejection would loop for ever
+            return  # a rejection of a rejection would loop forever
         value = record.value[:MAX_VALUE_BYTES]
         block.rejected.append(
             Rejected(self._at.topic, self._at.partition, record.offset, STAGE, reason, self._now_ns(), value)
@@ -149,5 +149,5 @@ class BlockBuilder:
 
 
 def _type_of(headers: topics.Headers) -> bytes:
-    """Return the message type of a record, where it differs from that of its topic."""
+    """Return the message type of a record if it differs from the topic's."""
     return next((data for name, data in headers if name == "type"), b"")

@@ -1,9 +1,9 @@
-"""Inserts one block into ClickHouse exactly once, whatever part of it was stored before and by which sink.
+"""Inserts one block into ClickHouse exactly once, even if a sink stored a part of it before.
 
-The committed offset of a partition is the first record that is not known to be stored; its metadata has the bounds of
-the block that may be stored in part (BlockIntent), and is stored again with the same bounds and token. The server skips
-a token that a table has recorded. In case of doubt (an earlier attempt, a block of another owner) the rows are counted
-as well: a server that was killed between recording a token and storing its rows would otherwise never accept them.
+The committed offset of a partition is the first record that is not known to be stored. Its metadata has the bounds of a
+block that may be stored in part (BlockIntent); this block is stored again with the same bounds and token. The server
+skips a token that a table has recorded. After an earlier attempt or another owner's block, the rows are counted too: a
+server that was killed between recording a token and storing its rows would otherwise never accept them.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Committed:
 
 
 def parse_metadata(topic: str, partition: int, offset: int, metadata: str) -> BlockIntent | Committed:
-    """Return the meaning of a committed offset; metadata of another writer means that all before it is stored."""
+    """Return the meaning of a committed offset; with metadata of another writer, all records before it are stored."""
     try:
         fields = orjson.loads(metadata)
         if fields["v"] == METADATA_VERSION and "last" in fields:
@@ -66,7 +66,7 @@ def parse_metadata(topic: str, partition: int, offset: int, metadata: str) -> Bl
 
 
 VERIFY_AFTER_S = 5.0
-"""Less than the shortest session: a sink that was suspended for less than this still owns its partitions."""
+"""Below the shortest session timeout: a sink that was suspended for less than this still owns its partitions."""
 
 
 class BlockLease:
@@ -82,7 +82,7 @@ class BlockLease:
         """Counts the calls of `verify`, one before each attempt to store a part of the block."""
 
     async def verify(self) -> None:
-        """Return if the block was owned within the last VERIFY_AFTER_S."""
+        """Ensure that this sink owned the block within the last VERIFY_AFTER_S."""
         self.verifications += 1
         if time.monotonic() - self._verified_at > VERIFY_AFTER_S:
             await self._commit()
@@ -95,24 +95,24 @@ _COUNT = (
     "SELECT {what} FROM `{table}` WHERE kafka_partition = {{p:UInt16}} AND kafka_offset BETWEEN {{first:Int64}}"
     " AND {{last:Int64}} AND arrived_at >= fromUnixTimestamp64Milli({{stamp:Int64}}, 'UTC') - INTERVAL 1 DAY"
 )
-"""The margin of a day covers differing broker clocks; the condition limits which partitions of the table are read."""
+"""The margin of a day covers differing broker clocks; the condition limits the partitions of the table to read."""
 
 MAX_TOKENS = 8
-"""The attempts to store rows whose tokens ClickHouse has without them."""
+"""The limit of attempts to store rows if ClickHouse has their token but not the rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockWriter:
-    """Stores blocks; has no state between them."""
+    """Stores blocks, without state between them."""
 
     client: ClickHouse
     params: SinkParams
 
     async def store(self, intent: BlockIntent, rows: Sequence[TableRows], lease: BlockLease, *, doubtful: bool) -> None:
-        """Return once every table has the rows of this block, each once; waits while ClickHouse is unavailable.
+        """Store the rows of this block in every table, each once; waits while ClickHouse is unavailable.
 
-        Verifies the lease before every attempt: a server remembers a limited number of tokens, and a sink that was
-        suspended for an hour must not insert with one that is forgotten. Raises PartitionLost.
+        Verifies the lease before every attempt: a server retains a limited number of tokens, and a sink that was
+        suspended for an hour must not insert with a removed token. Raises PartitionLost.
         """
         for part in rows:
             data = await asyncio.to_thread(encode_block, part.columns)
@@ -134,7 +134,7 @@ class BlockWriter:
             self.client.insert(part.table, part.column_names, data, f"{intent.token}#{retry}")
 
     def stored_offsets(self, intent: BlockIntent, table: str) -> int:
-        """Return how many records of a block have rows in a table; blocks."""
+        """Return the number of a block's records that have rows in a table; blocks."""
         return self._count(intent, table, "uniqExact(kafka_offset)")
 
     def _count(self, intent: BlockIntent, table: str, what: str = "count()") -> int:

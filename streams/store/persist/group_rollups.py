@@ -1,9 +1,9 @@
-"""Fills the groups of ports by hour from the rollups by hour: what boards show of a whole fabric over a long time.
+"""Fills the hourly groups of ports from the rollups by hour; boards read them for a whole fabric over a long range.
 
-A group is the ports of a switch that lead to hosts on one rail, those that lead to switches, a pod's NICs on one rail,
-or the NICs of a host, by the inventory in effect at the end of the hour. What is not in it is in a group of its own.
-The sink that fills the rollups by hour does it after them (hour_rollups.py), again where an hour changed, and with the
-hours of before the table was there, the newest first.
+A group has the ports of a switch to hosts on one rail, a switch's ports to switches, a pod's NICs on one rail, or the
+NICs of a host, by the inventory in effect at the end of the hour. Ports that are not in the inventory form a separate
+group. The sink that fills the rollups by hour fills the groups afterwards (hour_rollups.py), again for changed hours,
+and for the hours before the table existed, the newest first.
 """
 
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ COUNTERS = (
     "rx_discards", "tx_discards", "pause_rx_frames", "pause_tx_frames", "port_ecn_marked_packets",
     "roce_ecn_marked_packets", "cnp_sent", "cnp_handled",
 )  # fmt: skip
-"""The counters of ports that boards add up over a fabric."""
+"""The counters of ports that boards sum over a fabric."""
 
 LANES = ("pfc_rx_frames", "pfc_tx_frames")
-"""The same of the counters by priority, of which a group has the sum."""
+"""The counters by priority that boards sum; a group has the sum of the priorities."""
 
 UNUSED_UPLINK = 0.01
 """An uplink that carries less than this share of the fullest one is not in use (`[detect.imbalance] unused`)."""
 
 BACKFILL_DAYS = 31
 BACKFILL_HOURS = 24
-"""Hours of before the upgrade that are filled at a time: 0.4 s of CPU each at 4,096 GPUs (panel_times.py)."""
+"""The hours before the upgrade that one run fills: 0.4 s of CPU each at 4,096 GPUs (panel_times.py)."""
 
-# Rows of the same group and hour replace each other: inserted twice, they count once.
+# Rows of the same group and hour replace each other, so that repeated rows count once.
 _SETTINGS = "SETTINGS insert_deduplicate = 0, distributed_product_mode = 'global'"
 _log = structlog.get_logger("railsight.persist")
 
@@ -50,7 +50,7 @@ _GROUP = "pod, device, kind, role, rail, source"
 
 
 class Hourly(NamedTuple):
-    """A table by hour: the column of its time, and a number that the rollup of each hour must have as well."""
+    """A table by hour: its time column, and a number that must be equal in each hour's rollup."""
 
     table: str
     time: str
@@ -61,7 +61,7 @@ class Hourly(NamedTuple):
 def changed_hours(
     client: QueryClient, source: Hourly, rollup: Hourly, window_hours: int
 ) -> Sequence[tuple[int, int, int]]:
-    """Return the last hours whose rollup was made from other rows: Unix seconds, the expected number and that found."""
+    """Return the last hours with a rollup of other rows: Unix seconds, expected number, number found."""
     begin = f"toStartOfHour(now('UTC')) - INTERVAL {window_hours} HOUR"
 
     def numbers(side: Hourly, values: str) -> str:
@@ -110,7 +110,7 @@ def _rates(name: str, rollup: Hourly, increases: dict[str, str]) -> _Statistic:
 
 _PORTS = Hourly("samples_1h", "bucket")
 _PRIORITIES = Hourly("sample_lanes_1h", "bucket", condition=f"metric IN {LANES}")
-# What NICs sent, as the boards have it: by themselves, or as their switches received it. By rail, and by host.
+# The traffic that NICs sent, by rail and by host, from the NICs' counters or their switches', as on the boards.
 _CARRIED = _Statistic(
     "carried",
     ("carried_bps", "carried_bps_min", "carried_bps_median", "carried_speed_bps", "carried_ports"),
@@ -142,7 +142,7 @@ _CARRIED = _Statistic(
 )  # fmt: skip
 
 
-# As congestion/imbalance: against the mean of the uplinks in use.
+# Compares with the mean of the uplinks in use, like congestion/imbalance.
 _UPLINKS = _Statistic(
     "uplinks", ("uplinks_uneven",),
     f"""
@@ -169,14 +169,14 @@ _STATISTICS = {
     _PORTS: (_rates("counters", _PORTS, {one: f"{one}_increase" for one in COUNTERS}), _CARRIED, _UPLINKS),
     _PRIORITIES: (_rates("lanes", _PRIORITIES, {one: f"if(metric = '{one}', increase, NULL)" for one in LANES}),),
 }
-# The newest hour before the groups begin.
+# The newest hour before the first group.
 _EARLIER = f"""SELECT toUnixTimestamp(max(bucket)) AS hour_s, count() AS found FROM {{table}}
     WHERE bucket < (SELECT min(bucket) FROM {TABLE} WHERE {{of_statistic}})
         AND bucket >= now('UTC') - INTERVAL {BACKFILL_DAYS} DAY AND {{condition}}"""
 
 
 def group_hours(client: ClickHouse, params: StoreParams, window_hours: int) -> int:
-    """Bring the groups of the last hours up to date, and of some earlier ones; return how many were written. Blocks."""
+    """Update the groups of the last hours and of some earlier ones; return the number of written hours. Blocks."""
     written = 0
     for rollup, statistics in _STATISTICS.items():
         names = ", ".join(f"'{statistic.name}'" for statistic in statistics)
@@ -200,7 +200,7 @@ def group_hours(client: ClickHouse, params: StoreParams, window_hours: int) -> i
 
 
 def _fill(client: ClickHouse, statistics: tuple[_Statistic, ...], hour_s: int) -> None:
-    """Insert the groups of the hour that begins at these Unix seconds; what changed hours are found by comes last."""
+    """Insert the groups of the hour that begins at these Unix seconds; insert the statistic that marks it as done last."""
     hour = f"toDateTime({hour_s}, 'UTC')"
     for statistic in reversed(statistics):
         columns = f"{_GROUP}, readings, arrived_at, {', '.join(statistic.columns)}"

@@ -1,11 +1,11 @@
-"""Fills the rollups by hour from those by minute, once an hour is over, and again if minutes of it arrive later.
+"""Fills the rollups by hour from the rollups by minute after the end of an hour, and again if minutes arrive later.
 
-One sink does it: the owner of partition 0 of samples. An hour is complete when it has as many readings as the rollup by
-minute, or as many messages as are stored of it; otherwise it is replaced. Two sinks that do it at once (a suspended
-owner resumes) insert the same rows with the same token, and rows of the same port and hour replace each other.
+The owner of partition 0 of samples does it. An hour is complete when it has as many readings as the rollup by minute,
+or as many messages as are stored of it; otherwise it is replaced. Two concurrent sinks (a suspended owner resumes)
+insert the same rows with the same token, and rows of the same port and hour replace each other.
 
-Messages are rolled up an hour of arrival at a time, by the broker's clock: an hour is complete also where the clocks of
-devices are wrong, and a message that arrives late changes no earlier hour.
+Messages are rolled up by hour of arrival, by the broker's clock, so that an hour is complete even with wrong device
+clocks, and a late message does not change an earlier hour.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from streams.store.rows.sample_layout import column_name, has_extremes, is_scala
 from streams.store.schema_form import delete_from
 
 INTERVAL_S = 600.0
-"""Counting the minutes of six hours takes about 0.5 s of CPU at the largest fabric: 0.1 % of a core."""
+"""Interval of rollups; counting the minutes of six hours takes 0.5 s of CPU at the largest fabric: 0.1 % of a core."""
 
 OVER_AFTER_S = 300
-"""The last minute of an hour is complete with the first reading after it, and stored within 10 s of that."""
+"""The wait after an hour's end; its last minute is complete with the next reading, and stored within 10 s."""
 
 WINDOW_HOURS = 6
-"""Minutes that arrive later than this are not in the rollup by hour; Kafka has samples for as long."""
+"""Minutes that arrive later than this are not in the rollup by hour; Kafka retains samples for the same time."""
 
 _KEY = "device, row, row_kind, source"
 _LANE_KEY = f"{_KEY}, metric, `index`"
@@ -39,7 +39,7 @@ _log = structlog.get_logger("railsight.persist")
 
 
 def _weighted(column: str) -> str:
-    """Return the average of averages: each counts by the readings of its minute."""
+    """Return the average of averages, weighted by the readings of each minute."""
     return f"sum({column} * readings) / nullIf(sumIf(readings, {column} IS NOT NULL), 0)"
 
 
@@ -66,7 +66,7 @@ _MINUTES = "bitCount(groupBitOr(bitShiftLeft(toUInt64(1), toMinute(bucket))))"
 _COMMON = [
     ("minutes", _MINUTES),
     ("readings", "sum(readings)"),
-    # A port that is read in two messages, of its counters and of its optics, has two rows for a minute.
+    # A port with two messages, for counters and for optics, has two rows per minute.
     ("observed_s", f"sum(observed_s) * {_MINUTES} / count()"),
     ("resets", "sum(resets)"),
     ("arrived_at", "max(arrived_at)"),
@@ -74,13 +74,13 @@ _COMMON = [
 
 
 class Hour(NamedTuple):
-    """The statement of a table: the columns that it fills, and the rows of one hour; {hour} is its Unix seconds."""
+    """The statement of a table: the filled columns, and the query of one hour's rows; {hour} is its Unix seconds."""
 
     columns: str
     select: str
 
 
-# A row for each device, source, hour of sampling and hour of arrival.
+# There is a row for each device, source, hour of sampling and hour of arrival.
 _MESSAGES = Hour(
     "device, source, row_kind, collector, bucket, arrived_hour, messages, rows, minutes, last_sampled_at, delay_p99_s,"
     " runs, arrived_at",
@@ -95,7 +95,7 @@ _MESSAGES = Hour(
 
 
 def _of_minutes(table: str, key: str, columns: list[tuple[str, str]]) -> Hour:
-    """Return the statement of a table; `key` is its order, so that the groups take little memory."""
+    """Return the statement of a table; `key` is the table's order, so that the groups take little memory."""
     chosen = [*_COMMON, *columns]
     values = ", ".join(f"{value} AS rolled_{number}" for number, (_, value) in enumerate(chosen))
     return Hour(
@@ -111,8 +111,8 @@ def _own_column(metric: Metric) -> str:
 
 
 _SCALARS = tuple(filter(is_scalar, Metric))
-# Columns that have values: grouping the others as well takes three times as long. A Distributed table has no parts, so
-# that all are grouped.
+# The columns with values; grouping the empty ones too takes three times as long. A Distributed table has no parts, so
+# all its columns are grouped.
 _STORED = (
     "SELECT DISTINCT column FROM system.parts_columns"
     " WHERE active AND database = currentDatabase() AND table = 'samples_1m'"
@@ -126,11 +126,11 @@ _ROLLUPS = {
         Hourly("sample_messages_1h FINAL", "arrived_hour", "sum(messages)"),
     ),
 }
-"""The source of each rollup, and the rollup, which must have the same number for each hour."""
+"""The source of each rollup and the rollup; both must have the same number for each hour."""
 
 
 def roll_up_hours(client: ClickHouse, params: StoreParams) -> int:
-    """Bring the rollups by hour up to date; return how many hours were written. Blocks."""
+    """Update the rollups by hour; return the number of written hours. Blocks."""
     written = 0
     for table, (source, rollup) in _ROLLUPS.items():
         over = f"{source.time} < toStartOfHour(now('UTC') - {OVER_AFTER_S})"
@@ -152,7 +152,7 @@ def roll_up_hours(client: ClickHouse, params: StoreParams) -> int:
 
 
 def hour_of(client: QueryClient, table: str, hour_s: int) -> Hour:
-    """Return the statement of the hour that begins at these Unix seconds; run it with IN_ORDER."""
+    """Return the statement for the hour that begins at these Unix seconds; run it with IN_ORDER."""
     if table == "sample_messages":
         hour = _MESSAGES
     elif table == "sample_lanes":

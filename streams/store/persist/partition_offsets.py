@@ -1,9 +1,8 @@
-"""The offsets of partitions: commits that only the owner of a partition can make, and queries that wait for the broker.
+"""Commits the offsets of partitions, which only the owner can do, and queries them, waiting for the broker.
 
 Ownership is the pair (generation, member) at the time of the assignment. The driver's own `commit` uses the pair at
-the time of sending, so a sink that was suspended, lost its partitions and rejoined could commit what it had read
-before; the broker refuses the old pair. A contract test checks the private names of aiokafka that this needs, as it
-does for those of streams.runtime.
+the time of sending, so a sink that was suspended, lost its partitions and rejoined could commit records that it had
+read before; the broker refuses the old pair. A contract test checks the private names of aiokafka that this uses.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -30,7 +29,7 @@ from streams.wire.retry import Backoff, Failure, retry
 
 Answer = TypeVar("Answer")
 _LOG_EVERY = 6
-"""Attempts per warning: about one a minute at the longest wait."""
+"""Attempts per warning: about one warning a minute at the longest wait."""
 
 _log = structlog.get_logger("railsight.persist")
 
@@ -51,7 +50,7 @@ _NOT_OWNER = (CommitFailedError, IllegalGenerationError, RebalanceInProgressErro
 
 
 class PartitionLost(Exception):
-    """The partition has another owner, or is about to: drop its records; the next owner reads them."""
+    """Raised if the partition has, or will have, another owner, which reads the records again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class CommitFence:
 
     @classmethod
     def from_assignment(cls, consumer: AIOKafkaConsumer, group: str) -> "CommitFence":
-        """Return the right that the current assignment gives."""
+        """Return the right of the current assignment."""
         coordinator = consumer._coordinator  # noqa: SLF001 — see above
         return cls(consumer, group, coordinator.generation, coordinator.member_id)
 
@@ -95,7 +94,7 @@ class CommitFence:
             raise Retry(f"Kafka: cannot commit {at.topic}/{at.partition}: {type(error).__name__}") from error
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets with their metadata, for the partitions that have one."""
+        """Return the committed offsets with their metadata, for partitions with a committed offset."""
         try:
             found = await self.consumer._coordinator.fetch_committed_offsets(list(partitions))  # noqa: SLF001
         except KafkaError as error:
@@ -112,7 +111,7 @@ class PartitionOffsets:
     params: SinkParams
 
     async def beginning(self) -> int:
-        """Return the first offset that is retained."""
+        """Return the first retained offset."""
         return int((await self._query(lambda: self.consumer.beginning_offsets([self.at])))[self.at])
 
     async def end(self) -> int:
@@ -120,7 +119,7 @@ class PartitionOffsets:
         return int((await self._query(lambda: self.consumer.end_offsets([self.at])))[self.at])
 
     async def first_after(self, time_ms: int) -> int:
-        """Return the first offset whose record has a later time; the end where there is none."""
+        """Return the first offset with a later time; the end if there is none."""
         found = (await self._query(lambda: self.consumer.offsets_for_times({self.at: time_ms + 1})))[self.at]
         return await self.end() if found is None else int(found.offset)
 

@@ -1,8 +1,8 @@
 """Distributes the consumer's records to the partitions that wait for them, with one fetch for all.
 
-If each partition fetched for itself, every response of the broker would wake all of them, and so would its own
-timeout: 45 partitions at seven responses a second, of which most have nothing for it. Records that a partition does
-not take soon are queued up to a limit; then the consumer pauses the partition.
+If each partition fetched separately, every response of the broker and every timeout would wake all of them: 45
+partitions at seven responses a second, most of which have no record for a partition. Records that wait for a partition
+are queued up to a limit; then the consumer pauses the partition.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from streams.wire.batch_fetch import FetchedRecord, drain_fetched, wait_for_fetch
 
 FETCH_TIMEOUT_S = 10.0
-"""A response ends the wait at once, so this is only how often the consumer's errors are checked."""
+"""The interval of checks for the consumer's errors; a response ends the wait at once."""
 
 MAX_QUEUED_BYTES = 4 << 20
-"""Limit of one partition's queue: two seconds of the largest fabric, the time to store a block. 45 partitions while
-ClickHouse is unavailable, of which 8 have as much, queue 32 MiB besides their blocks."""
+"""Limit of one partition's queue: two seconds of the largest fabric, the time to store a block. While ClickHouse is
+unavailable, 8 of the 45 partitions reach it: 32 MiB besides their blocks."""
 
 RECORD_OVERHEAD_BYTES = 500
 """Memory of a record besides its value."""
@@ -29,7 +29,7 @@ Batches = Iterable[tuple[TopicPartition, Sequence[FetchedRecord]]]
 
 
 async def fetch(consumer: AIOKafkaConsumer) -> Batches:
-    """Return the fetched records of each partition, none after a timeout; raises errors of the consumer or its group.
+    """Return the fetched records of each partition (empty after a timeout); raises errors of the consumer or its group.
 
     Registers as a poll, like `getmany`: the group evicts a member that does not poll for too long.
     """
@@ -65,7 +65,7 @@ class _Queue:
 
 
 class PartitionReader:
-    """Reads for these partitions while `run` runs."""
+    """Fetches for these partitions while `run` runs."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class PartitionReader:
         self._queues = {at: _Queue() for at in partitions}
 
     async def run(self) -> None:
-        """Queue fetched records; ends by cancellation, or raises what the consumer raises."""
+        """Queue fetched records until cancelled; raises the consumer's errors."""
         while True:
             for at, records in await self._fetch(self._consumer):
                 if (queue := self._queues.get(at)) is None:
@@ -88,11 +88,11 @@ class PartitionReader:
                 if queue.size > MAX_QUEUED_BYTES and not queue.paused:
                     queue.paused = True
                     self._consumer.pause(at)
-            # Records that are fetched already return without waiting: the tasks that were woken run in between.
+            # A fetch may return without waiting; this lets the tasks run that were woken.
             await asyncio.sleep(0)
 
     async def take(self, at: TopicPartition, timeout_s: float | None = None) -> Sequence[Any]:
-        """Return a partition's queued records in order; wait for some, and return none after the timeout."""
+        """Return a partition's queued records in order; wait for records, and return none after the timeout."""
         queue = self._queues[at]
         if not queue.records:
             await self._wait(queue, timeout_s)
@@ -101,7 +101,7 @@ class PartitionReader:
         return records
 
     def unread(self, at: TopicPartition, records: Sequence[Any]) -> None:
-        """Put the last of the taken records back in front of the queue."""
+        """Return the last of the taken records to the front of the queue."""
         self._queues[at].add(records, 0)
 
     def seek(self, at: TopicPartition, offset: int) -> None:
@@ -111,9 +111,9 @@ class PartitionReader:
         self._resume(at, self._queues[at])
 
     async def position(self, at: TopicPartition) -> int:
-        """Return the offset of the next record, or one before it where compaction removed records."""
+        """Return the offset of the next record, or an earlier one if compaction removed records."""
         position = await self._consumer.position(at)
-        # Only now: records that arrive meanwhile are queued, and the consumer's position is behind them.
+        # Read after the position: records that arrive meanwhile are queued, and the position is after them.
         records = self._queues[at].records
         return int(records[0].offset if records else position)
 

@@ -1,8 +1,8 @@
-"""Stores one partition in ClickHouse: collect a block, commit its intent, insert it, commit that it is stored.
+"""Stores one partition in ClickHouse: collects a block, commits its intent, inserts it, commits that it is stored.
 
-The committed offset decides everything after a restart (block_writer.py); every commit is fenced
-(partition_offsets.py), so a sink that lost the partition can begin no block. It may still be inserting the last block
-it began: the next owner inserts that block with the same bounds and token, and ClickHouse stores it once.
+After a restart only the committed offset counts (block_writer.py). Every commit is fenced (partition_offsets.py), so a
+sink that lost the partition cannot begin a block. It may still insert its last block: the next owner inserts that block
+with the same bounds and token, and ClickHouse stores it once.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from streams.wire.models import Rejected
 Answer = TypeVar("Answer")
 
 IDLE_TIMEOUT_S = 1.0
-"""After this long without records the broker is queried for the end of the partition."""
+"""After this time without records, the end of the partition is requested from the broker."""
 
 _HIGHEST = "SELECT max(kafka_offset), count() FROM `{table}` WHERE kafka_partition = {{p:UInt16}}"
 
@@ -64,25 +64,25 @@ class PartitionWriter:
         self._stored_at = -math.inf
         self._storing_at: float | None = None
         self.is_restored = False
-        """The start offset and the stored identities are known."""
+        """True if the start offset and the stored identities are known."""
         self._attempts = 0
         self._lease: BlockLease | None = None
         self._offsets = PartitionOffsets(context.consumer, at, context.params)
 
     @property
     def positions(self) -> dict[tuple[str, int], int]:
-        """The offset of the first record that is not in a finished block, where compaction removes none before it."""
+        """The offset of the first record outside a finished block; empty for compacted topics."""
         is_known = self.is_restored and self._persisted.topic.retention_s is not None
         return {(self._at.topic, self._at.partition): self._position} if is_known else {}
 
     @property
     def attempts(self) -> int:
-        """Count the requests and reads of its start, and of the present block; each ends in bounded time."""
+        """The number of requests and reads of the start and of the present block; each ends in bounded time."""
         return self._attempts + (self._lease.verifications if self._lease else 0)
 
     @property
     def sending_s(self) -> float:
-        """The time for which a finished block waits for ClickHouse and Kafka; 0 without one."""
+        """The waiting time of a finished block for ClickHouse and Kafka; 0 without one."""
         return 0.0 if self._storing_at is None else time.monotonic() - self._storing_at
 
     async def run(self) -> None:
@@ -103,7 +103,7 @@ class PartitionWriter:
             self._storing_at = None
 
     async def _start(self) -> BlockIntent | None:
-        """Find the start offset and restore stored identities; return the block that may be stored in part."""
+        """Find the start offset and restore stored identities; return a block that may be stored in part."""
         context = self._context
         found = await self._retry("committed offset", lambda: context.fence.committed([self._at]))
         state: BlockIntent | Committed = Committed(0)
@@ -114,7 +114,7 @@ class PartitionWriter:
             self._position = await self._first_unstored()
         if isinstance(state, Committed):
             self._newest_ms = state.newest_ms
-        # Kafka's time where it is known: with a clock that is ahead, no stored identity would be in the window.
+        # Uses Kafka's time if it is known: with a clock that is ahead, no stored identity would be in the window.
         newest_ms = state.newest_ms if isinstance(state, Committed) else state.stamp_ms
         now_ms = newest_ms or context.now_ns() // 1_000_000
         window_ms = int(context.params.deduplication_window_s * 1000)
@@ -134,7 +134,7 @@ class PartitionWriter:
         return state if isinstance(state, BlockIntent) else None
 
     async def _first_unstored(self) -> int:
-        """Return the start offset of a group without one: after the rows in the tables, whichever group stored them."""
+        """Return the start offset of a new group: after the rows in the tables, whichever group stored them."""
         highest = -1
         for table in self._persisted.tables:
             query = partial(self._context.queries.query, _HIGHEST.format(table=table), {"p": self._at.partition})
@@ -187,10 +187,10 @@ class PartitionWriter:
         await self._store(intent, block, doubtful=True)
 
     async def _report_lost_of(self, intent: BlockIntent, block: PendingBlock) -> None:
-        """Report the records of an unfinished block that were deleted and that no attempt before had stored."""
+        """Report the deleted records of an unfinished block that no earlier attempt has stored."""
         missing = intent.last - intent.first + 1 - block.records
         if missing > 0 and self._persisted.topic.retention_s is not None:
-            # Retention deletes from the beginning. The last table completes a message.
+            # Retention deletes from the beginning. A message is complete when the last table has it.
             deleted = replace(intent, last=intent.first + missing - 1)
             query = partial(self._context.writer.stored_offsets, deleted, self._persisted.tables[-1])
             stored = await self._retry("stored offsets", partial(asyncio.to_thread, query))
@@ -219,13 +219,13 @@ class PartitionWriter:
                 return block
 
     def _linger_s(self, block: PendingBlock) -> float:
-        """Return how long a block's first record may wait: longer where more rows follow, as small blocks cost more."""
+        """Return the longest wait of a block's first record: longer if more rows follow, as small blocks cost more."""
         params, latency = self._context.params, self._persisted.latency
         background = latency is LatencyClass.BACKGROUND
         longest = max(params.linger_s, params.linger_background_s if background else params.linger_max_s)
         match latency:
             case _ if not block.rows and not block.rejected:
-                # No row waits to be visible: records without rows, progress among them, only move the offset.
+                # No row waits to become visible: records without rows, such as progress, only advance the offset.
                 return max(params.linger_s, params.linger_max_s)
             case LatencyClass.PROMPT:
                 more_expected = False
@@ -261,7 +261,7 @@ class PartitionWriter:
 
     async def _add(self, block: PendingBlock, records: Sequence[Any], *, until_full: bool = False) -> int:
         add = partial(self._blocks.add, block, records, until_full=until_full)
-        # A version of the largest inventory takes seconds: in a thread it delays neither other records nor heartbeats.
+        # A version of the largest inventory takes seconds, so a thread prevents delays of other records and heartbeats.
         return await asyncio.to_thread(add) if self._persisted.from_beginning else add()
 
     async def _store(self, intent: BlockIntent, block: PendingBlock, *, doubtful: bool) -> None:

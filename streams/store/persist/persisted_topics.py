@@ -1,6 +1,6 @@
 """Lists the persisted topics, with the builder of their rows and the identities restored after a restart.
 
-Not persisted: the -open topics (they repeat messages of others), snapshots, targets and summaries.
+The -open topics (they repeat messages of other topics), snapshots, targets and summaries are not persisted.
 """
 
 from collections.abc import Callable, Hashable
@@ -26,7 +26,7 @@ from streams.wire.topics import Access, Topic
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Rows whose identities are restored: those of one partition before offset `end` that arrived in the window."""
+    """The rows whose identities are restored: rows of one partition before offset `end` that arrived in the window."""
 
     partition: int
     end: int
@@ -35,12 +35,12 @@ class OffsetRange:
 
     @property
     def parameters(self) -> dict[str, int]:
-        """The parameters of the queries below."""
+        """Return the parameters of the queries below."""
         return {"p": self.partition, "before": self.end, "since": self.now_ms - self.window_ms}
 
 
 class LatencyClass(Enum):
-    """Time that a topic's rows may wait for a larger block, which costs less per row."""
+    """The time that a topic's rows may wait for a larger block, which costs less per row."""
 
     PROMPT = "prompt"  # people wait for these rows: `linger_s`
     BULK = "bulk"  # thousands a second at a large fabric: `linger_max_s` if `bulk_rows` arrived in `linger_s`
@@ -52,8 +52,8 @@ class LatencyClass(Enum):
 class PersistedTopic:
     """One topic of the sink.
 
-    `tables` are those that it fills, in the order of insertion; `start` makes its builder, with identities restored
-    from ClickHouse; `from_beginning` means that the builder needs all records of the topic from its beginning.
+    `tables` are its tables in the order of insertion; `start` makes its builder, with identities restored from
+    ClickHouse; with `from_beginning`, the builder needs all records of the topic from its beginning.
     """
 
     topic: Topic
@@ -64,17 +64,17 @@ class PersistedTopic:
     """Returns the first offset that the builder needs again after a restart, to restore its state."""
     latency: LatencyClass = LatencyClass.PROMPT
     other_models: tuple[type[Message], ...] = ()
-    """Message types that make rows besides that of the topic; other types in the topic make none."""
+    """Further message types with rows besides the topic's own; other types in the topic have no rows."""
 
     @property
     def models(self) -> tuple[type[Message], ...]:
-        """The message types that make rows."""
+        """The message types with rows."""
         assert self.topic.model is not None
         return self.topic.model, *self.other_models
 
 
 OPEN_MINUTES_S = 150
-"""Readings of this time before the newest are read again after a restart. Of a source with a longer cadence, the first
+"""Readings of this time before the newest are read again after a restart. For a source with a longer cadence, the first
 increase after a restart is absent."""
 
 _IN_RANGE = (
@@ -82,7 +82,7 @@ _IN_RANGE = (
     " AND arrived_at >= fromUnixTimestamp64Milli({since:Int64}, 'UTC')"
 )
 
-# Sequences as ranges: a range begins or ends where a sequence is not adjacent to its neighbor.
+# Sequences as ranges: a range begins or ends at a sequence that is not adjacent to its neighbor.
 _SPANS = """SELECT device, source, collector, collector_run, lows, highs, newest FROM (
     SELECT device, source, collector, collector_run, arraySort(groupUniqArray(sequence)) AS s,
         arrayFilter((x, i) -> i = 1 OR s[i - 1] + 1 != x, s, arrayEnumerate(s)) AS lows,
@@ -123,14 +123,14 @@ def _open_minutes(client: QueryClient, offsets: OffsetRange) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """The identity of the messages of a topic: the columns of its table, and the same values of a message."""
+    """The identity of a topic's messages: the columns of its table, and the corresponding values of a message."""
 
     columns: str
     of: Callable[[Any], Hashable | None]
 
 
 def _event(message: Any) -> Hashable | None:
-    # Without a run there is no identity: events that a bridge forwards may lack it.
+    # A message without a run has no identity; events that a bridge forwards may lack the run.
     if not message.collector_run:
         return None
     return message.device, enum_label(message.source), message.collector, message.collector_run, message.sequence
@@ -145,7 +145,7 @@ _REJECTION = _Identity("topic, partition, offset, stage", attrgetter("topic", "p
 def _table(
     topic: Topic, schema: TableSchema, latency: LatencyClass = LatencyClass.PROMPT, identity: _Identity | None = None
 ) -> PersistedTopic:
-    """Return a topic with one row a message; one whose identity was stored before has none."""
+    """Return a topic with one row per message; a message with a stored identity has no row."""
 
     def start(client: QueryClient, offsets: OffsetRange) -> RowBuilder:
         if identity is None:
@@ -175,7 +175,7 @@ SAMPLES_ONLY = replace(
     start=partial(_start_samples, rollups=False),
     resume=None,
 )
-"""Without rollups."""
+"""The topic of samples without rollups."""
 
 PERSISTED_TOPICS: tuple[PersistedTopic, ...] = (
     SAMPLES,
@@ -208,7 +208,7 @@ PERSISTED_TOPICS: tuple[PersistedTopic, ...] = (
 
 
 def access(group: str) -> Access:
-    """Return what a sink of this consumer group does on Kafka."""
+    """Return the access to Kafka of a sink of this consumer group."""
     return Access(
         reads=tuple(one.topic for one in PERSISTED_TOPICS),
         writes=(topics.REJECTED, topics.INPUT_LOSSES),

@@ -1,7 +1,7 @@
-"""Sends records that cannot be read to the rejected topic, with their origin and the reason, each once.
+"""Sends unreadable records to the rejected topic, each once, with their origin and the reason.
 
-A sink that was killed after sending and before committing processes the block again; `already_rejected` reads back
-which records of that block the topic has.
+A sink that was killed after sending and before committing processes the block again; `already_rejected` reads the
+records of that block that the topic has.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from streams.wire.models import InputLoss, Rejected
 from streams.wire.standalone_consumer import open_consumer, records
 
 STAGE = "persist"
-"""The label `stage` of a sink's metrics, and of the records that it rejects."""
+"""The label `stage` of a sink's metrics and rejected records."""
 MAX_VALUE_BYTES = 4096
 
 
@@ -32,7 +32,7 @@ class RejectedRecords:
         self._topic = topic
 
     async def send(self, rejected: list[Rejected]) -> None:
-        """Return once the broker has all of them."""
+        """Send the records and return after the broker has all of them."""
         encoded = [topics.encode(topics.REJECTED, one) for one in rejected]
         try:
             sent = [
@@ -63,7 +63,7 @@ class RejectedRecords:
 
 
 def _offset_in(record: Any, intent: BlockIntent) -> int | None:
-    """Return the rejected offset where it was rejected by this stage in the block's partition."""
+    """Return the rejected offset if this stage rejected it in the block's partition, else None."""
     try:
         message = topics.decode(topics.REJECTED, record.value, record.headers)
     except Reject:

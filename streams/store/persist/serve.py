@@ -1,4 +1,4 @@
-"""Runs a sink as a process: waits until the tables are up to date, stores until a signal, and stops in order."""
+"""Runs a sink as a process: waits until the tables are up to date, stores until a signal, and stops gracefully."""
 
 import asyncio
 import gc
@@ -21,13 +21,13 @@ from streams.wire.errors import Misconfigured
 from streams.wire.event_loop import new_loop, unless_stopped
 
 _GC_THRESHOLDS = (100_000, 50, 100)
-"""Blocks have 300,000 waiting objects at the largest fabric, without cycles: with the interpreter's defaults the
-garbage collector scans all of them repeatedly (reading and building 8 blocks: 1.00 to 1.19 CPU seconds a million rows,
-0.86 to 1.12 with these; three runs of each in turn)."""
+"""Blocks have 300,000 waiting objects at the largest fabric, without cycles, which the garbage collector scans
+repeatedly with the interpreter's defaults (reading and building 8 blocks: 1.00 to 1.19 CPU seconds per million rows,
+with these values 0.86 to 1.12; three runs of each in turn)."""
 
 
 _STOP_WITHIN_S = 2.0
-"""A stop takes some 0.1 s while Kafka answers."""
+"""The limit of a stop, which takes some 0.1 s while Kafka answers."""
 
 
 def configure_process() -> None:
@@ -40,7 +40,7 @@ def configure_process() -> None:
 async def serve(
     store: StoreParams, options: Mapping[str, Any], params: SinkParams, health: Health, metrics: Metrics
 ) -> None:
-    """Run one sink until SIGINT or SIGTERM; raises Misconfigured where a migration is pending."""
+    """Run one sink until SIGINT or SIGTERM; raises Misconfigured if a migration is pending."""
     configure_process()
     stop = asyncio.Event()
 
@@ -79,16 +79,16 @@ def sink_checks(
             "a block of {name} is not acknowledged for {s:.0f} s",
             output="clickhouse",
         ),
-        # The position moves when a block is full, or its first record has waited for the linger time.
+        # The position advances when a block is full or its first record has waited for the linger time.
         input_s=max(params.linger_s, params.linger_max_s, params.linger_background_s),
         attempt_s=3 * request_s,
     )
 
 
 async def _run(sink: Sink, stop: asyncio.Event) -> None:
-    """Run a sink; one that does not end within the limit after `stop`, as Kafka is away, is cancelled.
+    """Run a sink; cancel it if it does not end within the limit after `stop`, because Kafka is unavailable.
 
-    Nothing is lost: the next sink stores again what was not committed.
+    Nothing is lost, because the next sink stores the uncommitted records again.
     """
     running, stopped = asyncio.create_task(sink.run(stop)), asyncio.create_task(stop.wait())
     await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -102,7 +102,7 @@ async def _run(sink: Sink, stop: asyncio.Event) -> None:
 
 
 async def _wait_for_tables(clickhouse: ClickHouse, params: SinkParams) -> None:
-    """Return once ClickHouse responds and has every table."""
+    """Wait until ClickHouse responds and has every table."""
     migrations = shipped_migrations()
     pending = await retry_forever(
         params, "ClickHouse", lambda _: asyncio.to_thread(pending_migrations, clickhouse, migrations)
@@ -113,6 +113,6 @@ async def _wait_for_tables(clickhouse: ClickHouse, params: SinkParams) -> None:
 
 
 def run(store: StoreParams, options: Mapping[str, Any], params: SinkParams, health: Health, metrics: Metrics) -> None:
-    """Run `serve` on an event loop of its own, uvloop where it is installed."""
+    """Run `serve` on a new event loop, uvloop if it is installed."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(serve(store, options, params, health, metrics))

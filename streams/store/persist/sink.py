@@ -36,17 +36,17 @@ from streams.wire.kafka_clients import (
 )
 
 _FETCH_BYTES = 2 << 20
-"""A partition's fetch, compressed: two seconds of the largest fabric; every active partition may queue two."""
+"""Limit of a partition's compressed fetch: two seconds of the largest fabric; each active partition may queue two."""
 
 _FETCH_MAX_WAIT_MS = 500
 _FETCH_MIN_BYTES = 4 << 20
-"""The broker waits for this much, or this long: a response names all of 45 partitions, and costs broker and sink the
-same with few records. A row's age grows by the wait."""
+"""The broker waits for this size or this time, because a response names all 45 partitions and costs broker and sink the
+same with few records. The wait adds to a row's age."""
 
 _CHECK_S = 1.0
 
 _DAY_MS = 24 * 3600 * 1000
-"""While ClickHouse is unavailable nothing is read; the group must not evict the sink for that."""
+"""The longest time without a poll: while ClickHouse is unavailable, the sink does not read but stays in the group."""
 
 _log = structlog.get_logger("railsight.persist")
 
@@ -70,9 +70,9 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         self.stats = SinkStats(metrics or NullMetrics())
         self._writers: dict[TopicPartition, asyncio.Task[None]] = {}
         self.writers: dict[TopicPartition, PartitionWriter] = {}
-        """Of the partitions that are assigned now."""
+        """The writers of the presently assigned partitions."""
         self.is_joining = True
-        """True from the begin of a rebalance until this sink has its part of the assignment, which may be none."""
+        """True from the begin of a rebalance until this sink has its assignment, which may be empty."""
         self._reading: asyncio.Task[None] | None = None
         self._failed: asyncio.Future[None]
         self._consumer: AIOKafkaConsumer
@@ -80,7 +80,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         self._rejects: RejectedRecords
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Store until `stop`, waiting for Kafka and ClickHouse; raises errors that no retry can resolve."""
+        """Store until `stop`, waiting for Kafka and ClickHouse; raises errors that a retry cannot resolve."""
         self._failed = asyncio.get_running_loop().create_future()
         producer = await retry_forever(self._params, "Kafka", lambda _: self._start_producer())
         self._producer = producer
@@ -110,7 +110,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
                 task.cancel()
 
     async def _check_clients(self) -> None:
-        """Let the consumer join its group again after an error; raise Retry where only a new client helps."""
+        """Make the consumer rejoin its group after an error; raises Retry if only a new client helps."""
         while True:
             require_tasks(self._consumer, self._producer)
             if (error := rejoin_after_error(self._consumer)) is not None:
@@ -138,13 +138,13 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
             max_partition_fetch_bytes=_FETCH_BYTES,
             fetch_min_bytes=_FETCH_MIN_BYTES,
             fetch_max_wait_ms=_FETCH_MAX_WAIT_MS,
-            # The broker checks records when it receives them, and TCP on the way; aiokafka's check is 0.1 s/M rows.
+            # The broker checks received records, and TCP checks the transfer; aiokafka's check takes 0.1 s/M rows.
             check_crcs=False,
             session_timeout_ms=int(self._params.session_timeout_s * 1000),
             heartbeat_interval_ms=int(self._params.session_timeout_s * 1000 / 5),
             rebalance_timeout_ms=int(self._params.session_timeout_s * 1000),
             max_poll_interval_ms=_DAY_MS,
-            # Topics that are created after the sink started are found within this time.
+            # The sink finds new topics within this time.
             metadata_max_age_ms=10_000,
         )
         consumer.subscribe(list(self._persisted), listener=self)
@@ -152,12 +152,12 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         return await _start(consumer)
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Cancel every writer: the next owner finishes its block, with the same bounds."""
+        """Cancel every writer; the next owner finishes its block with the same bounds."""
         self.is_joining = True
         await self._cancel_writers()
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Start a writer for each partition, with the right to commit that this assignment gives."""
+        """Start a writer for each partition, with this assignment's right to commit."""
         fence = CommitFence.from_assignment(self._consumer, self._params.group)
         reader = PartitionReader(self._consumer, assigned)
         context = SinkContext(
@@ -181,16 +181,16 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task, and end the process with its error unless the partition was lost.
 
-        A broker that reads its groups again may refuse the generation that is current: no rebalance follows, no other
-        sink has the partition, and heartbeats go on. So the consumer joins again in any case, and what it is given is
-        read again from what was committed.
+        A broker that reloads its groups may refuse the current generation: no rebalance follows, no other sink gets the
+        partition, and heartbeats continue. So the consumer always rejoins, and its partitions are read again from the
+        committed offsets.
         """
         try:
             await work
         except PartitionLost as error:
             _log.info("partition lost, joining the group again", at=str(error))
             request_rejoin(self._consumer)
-        except Exception as error:  # noqa: BLE001 — a bug must end the process, not silently one partition
+        except Exception as error:  # noqa: BLE001 — a bug must end the process, not only one partition
             if not self._failed.done():
                 self._failed.set_exception(error)
 
@@ -204,7 +204,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _report(self) -> None:
-        """Log every `report_interval_s` the rows and records stored since, and the lag."""
+        """Log the rows and records stored in each `report_interval_s`, and the lag."""
         rows, records, since = 0, 0, time.monotonic()
         while True:
             await asyncio.sleep(self._params.report_interval_s)
@@ -226,7 +226,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
             rows, records, since = total_rows, total_records, now
 
     async def _measure_lag(self) -> Counter[int]:
-        """Return the number of records not yet read by partition, over all topics, by the brokers' last responses."""
+        """Return the unread records by partition number, over all topics, from the brokers' last responses."""
         lag: Counter[int] = Counter()
         for at in list(self._writers):
             try:
