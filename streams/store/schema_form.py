@@ -1,9 +1,9 @@
 """Renders the statements of migrations for the form of the schema: one server, replicas, or shards with replicas.
 
 Migrations are written for one server. With `store.cluster`, each statement runs on every host of that cluster, and
-tables are replicated (the path in Keeper is that of the table's UUID). With `store.sharded` as well, a table is
-`NAME_local` on every host, and NAME is a Distributed table over them; a row's shard is chosen by the key of
-SHARDING_KEYS, so that all rows of a device, finding or remediation are on one shard.
+tables are replicated (the table's UUID determines the path in Keeper). With `store.sharded` too, a table is
+`NAME_local` on every host, and NAME is a Distributed table over them; SHARDING_KEYS selects the shard of a row, so that
+all rows of a device, finding or remediation are on one shard.
 """
 
 import re
@@ -22,24 +22,24 @@ _ENGINE = re.compile(r"ENGINE = (\w*MergeTree)(?:\((\w*)\))?")
 _REPLACES_DATA = re.compile(r"(TRUNCATE TABLE|INSERT INTO|EXCHANGE TABLES|DROP TABLE) (?!schema_migrations)")
 _SWAPPED = re.compile(r"samples_next\b")
 _REORDERED = "samples_1m_next"
-"""The table of 0017, whose rows would have to be copied on every shard: on a cluster samples_1m keeps its order."""
+"""The table of migration 0017, which copies rows; on a cluster it is skipped, and samples_1m keeps its order."""
 
 SHARDING_KEYS = {
     "findings": "id", "episodes": "id", "remediations": "id", "remediation_results": "remediation_id",
     "controls": "id", "lemons": "subject_id", "rejected": "topic", "progress": "stage", "inventory_devices": "digest",
     "inventory_links": "digest", "inventory_jobs": "digest",
 }  # fmt: skip
-"""The column that chooses the shard of a row; of all other tables it is `device`."""
+"""Table -> the column that selects the shard of a row; for all other tables it is `device`."""
 
 
 def render(statement: str, params: StoreParams) -> Iterator[str]:
-    """Yield the statements that a statement of a migration becomes."""
+    """Yield the rendered statements of one statement of a migration."""
     if not params.cluster:
         yield statement
         return
     on = f"ON CLUSTER `{params.cluster}`"
     if _REORDERED in statement or _REPLACES_DATA.match(statement):
-        return  # migration 0004 copies samples; a cluster is created without any, in the new form at once
+        return  # migration 0004 copies samples; a cluster has none and is created in the new form
     if view := _CREATE_VIEW.match(statement):
         yield f"{view[0]} {on}{statement[view.end() :]}"
     elif create := _CREATE_TABLE.match(statement):
@@ -54,7 +54,7 @@ def render(statement: str, params: StoreParams) -> Iterator[str]:
 
 def _tables(table: str, definition: str, on: str, params: StoreParams) -> Iterator[str]:
     if table == "samples":
-        return  # 0004 replaces it
+        return  # migration 0004 replaces this table
     table = _SWAPPED.sub("samples", table)
     replicated = _ENGINE.sub(
         lambda engine: f"ENGINE = Replicated{engine[1]}({_REPLICA}{', ' + engine[2] if engine[2] else ''})", definition
@@ -82,7 +82,7 @@ _TTL = re.compile(r"TTL toDateTime\(arrived_at\) \+ toIntervalDay\((\d+)\)")
 
 
 def retention_statements(client: QueryClient, params: StoreParams) -> Iterator[str]:
-    """Yield the statements that bring the retention of tables to the settings; none where it is already.
+    """Yield the statements that set the retention of tables to the settings, for tables where it differs.
 
     Raises Misconfigured for a table that does not exist or does not expire.
     """
@@ -97,5 +97,5 @@ def retention_statements(client: QueryClient, params: StoreParams) -> Iterator[s
             raise Misconfigured(f"store.retention_days: no table {table} with a retention; docs/tables.md lists them")
         if int(present[1]) != days:
             statement = f"ALTER TABLE {table} MODIFY TTL toDateTime(arrived_at) + INTERVAL {days} DAY DELETE"
-            # The rows of parts that are there expire with their part; nothing is rewritten.
+            # Rows of existing parts expire with their part; no part is rewritten.
             yield from (f"{one} SETTINGS materialize_ttl_after_modify = 0" for one in render(statement, params))

@@ -1,6 +1,6 @@
-"""The users of ClickHouse with the least rights, as SQL: the sink, the migrator, and readers (Grafana, the commands).
+"""Creates ClickHouse's users with least rights by SQL: the sink, the migrator, and readers (Grafana, the commands).
 
-The embedded ClickHouse has no CREATE USER; `railsight clickhouse --read-only-user` makes its reader.
+The embedded ClickHouse has no CREATE USER; `railsight clickhouse --read-only-user` creates its reader.
 """
 
 import os
@@ -12,7 +12,7 @@ from streams.store.params import StoreParams
 
 PREFIX = "railsight"
 _GLOBAL = ", distributed_product_mode = 'global'"
-"""Views join tables, and each shard has only some of the rows of either."""
+"""Views join tables, and each shard has only some of their rows."""
 
 
 READER_LIMITS = {
@@ -22,13 +22,13 @@ READER_LIMITS = {
     "max_result_rows": (1_000_000, 10_000_000),
     "max_threads": (4, 8),
 }
-"""Settings of a query of the reader: the value, and the highest that it may choose; 0, no limit, is refused."""
+"""Settings of a reader's query: the default, and the maximum; 0 (no limit) is refused."""
 
 
 def user_statements(params: StoreParams, passwords: Mapping[str, str]) -> Iterator[str]:
-    """Yield the statements; `passwords` are those of the users by name, and must have one for each of USERS.
+    """Yield the statements; `passwords` must have the password of each user of USERS by name.
 
-    Run again, they change nothing but the passwords.
+    A repetition changes only the passwords.
     """
     on = f" ON CLUSTER `{params.cluster}`" if params.cluster else ""
     database = f"`{params.database}`"
@@ -63,11 +63,11 @@ def user_statements(params: StoreParams, passwords: Mapping[str, str]) -> Iterat
 SINK, MIGRATOR, READER = (f"{PREFIX}_{role}" for role in ("sink", "migrator", "reader"))
 USERS = (SINK, MIGRATOR, READER)
 PLACEHOLDERS = dict.fromkeys(USERS, "PASSWORD")
-"""In place of passwords, where statements are printed."""
+"""Placeholders of passwords in printed statements."""
 
 
 def read_passwords(folder: Path) -> dict[str, str]:
-    """Return the password of each user from its file in the folder; a missing one is made, readable by its owner."""
+    """Return the password of each user from its file in the folder; make a missing file, readable only by its owner."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     passwords = {}
     for name in USERS:

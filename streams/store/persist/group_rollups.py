@@ -200,7 +200,7 @@ def group_hours(client: ClickHouse, params: StoreParams, window_hours: int) -> i
 
 
 def _fill(client: ClickHouse, statistics: tuple[_Statistic, ...], hour_s: int) -> None:
-    """Insert the groups of the hour that begins at these Unix seconds; insert the statistic that marks it as done last."""
+    """Insert the groups of the hour that begins at these Unix seconds; the statistic that marks it as done is last."""
     hour = f"toDateTime({hour_s}, 'UTC')"
     for statistic in reversed(statistics):
         columns = f"{_GROUP}, readings, arrived_at, {', '.join(statistic.columns)}"

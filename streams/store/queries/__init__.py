@@ -1,1 +1,1 @@
-"""Queries on what ClickHouse stores: evidence, findings, jobs, and the history for a backtest."""
+"""Queries ClickHouse: evidence, findings, jobs, and the history for a backtest."""

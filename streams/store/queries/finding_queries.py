@@ -1,5 +1,5 @@
-"""Queries stored findings and remediations, for those that are no longer in Kafka, and the readings and events of one
-port around an interval, as evidence of a finding. Raises Retry while ClickHouse is unavailable.
+"""Queries findings and remediations that are no longer in Kafka, and the readings and events of one port around an
+interval, as evidence of a finding. Raises Retry while ClickHouse is unavailable.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _REMEDIATIONS = (
 
 
 def by_id_prefix(client: QueryClient, prefix: str) -> tuple[list[Finding], list[Remediation]]:
-    """Return all revisions of the findings whose id or parent id has the prefix, and their remediations."""
+    """Return all revisions of the findings with this prefix of the id or parent id, and their remediations."""
     findings = [codec.from_json(Finding, json) for (json,) in client.query(_FINDINGS, {"id": prefix})]
     remediations = [codec.from_json(Remediation, json) for (json,) in client.query(_REMEDIATIONS, {"id": prefix})]
     return findings, remediations
@@ -32,13 +32,13 @@ def by_id_prefix(client: QueryClient, prefix: str) -> tuple[list[Finding], list[
 READINGS_BEFORE, READINGS_AFTER = 3, 2
 """Readings outside of the interval on either side, for comparison."""
 _MAX_INSIDE = 10_000
-"""More than an hour of readings each half second."""
+"""The limit of readings inside the interval: more than an hour of readings each half second."""
 _MAX_DISTANCE_NS = 3_600_000_000_000
 """Readings further outside than an hour are ignored, which limits what the server reads."""
 
 
 class ReadingRow(NamedTuple):
-    """One value of one metric; `lane` is its index, -1 where it has none."""
+    """One value of one metric; `lane` is its index, or -1 without one."""
 
     at_ns: int
     source: str
@@ -83,7 +83,7 @@ _EVENTS = (
 def query_readings(
     client: QueryClient, device: str, rows: Iterable[str], metric: Metric, interval: tuple[int, int]
 ) -> list[ReadingRow]:
-    """Return the values of a metric in the interval and next to it, by source, index and time."""
+    """Return the values of a metric in and next to the interval, by source, index and time."""
     select = _SCALAR.replace("COLUMN", column_name(metric)) if is_scalar(metric) else _LANE
     parameters = {
         "device": device, "rows": sorted(rows), "metric": column_name(metric), "begin": interval[0], "end": interval[1],
@@ -103,7 +103,7 @@ def query_readings(
 def query_events(
     client: QueryClient, device: str, rows: Iterable[str], interval: tuple[int, int], limit: int
 ) -> list[EventRow]:
-    """Return the events of the port in the interval; for a device, its own events."""
+    """Return the events of the rows in the interval; without rows, the device's own events."""
     parameters = {"device": device, "rows": sorted(rows), "begin": interval[0], "end": interval[1], "most": limit}
     return [EventRow(*row) for row in client.query(_EVENTS, parameters)]
 

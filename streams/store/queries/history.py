@@ -1,7 +1,7 @@
 """Restores the messages behind stored rows, as the history for a backtest.
 
-Samples are restored message by message, by their origin in Kafka; absent cells stay absent. Reads windows of event time
-with about `WINDOW_ROWS` rows, so a long history takes no more memory than a short one.
+Restores samples message by message, by their origin in Kafka; absent cells stay absent. Reads windows of event time
+with about `WINDOW_ROWS` rows, so that the memory does not grow with the history.
 Raises Retry while ClickHouse is unavailable.
 """
 
@@ -19,7 +19,7 @@ from streams.store.rows.sample_layout import column_name, is_scalar
 from streams.wire import models as m
 
 WINDOW_ROWS = 1_000_000
-"""A quarter of a gigabyte with 24 metrics. Smaller windows cost the server more: it reads the rows between them too."""
+"""A window has a quarter of a gigabyte with 24 metrics. Smaller windows cost more, as the server reads more rows."""
 
 PLAN_AHEAD_NS = 600_000_000_000
 """The period for which windows are planned at once."""
@@ -90,7 +90,7 @@ HistoryMessage = m.Samples | m.Event | m.Facts | m.CollectorStatus | m.Control
 def messages(client: ClickHouse, since_ns: int, until_ns: int) -> Iterator[HistoryMessage]:
     """Yield the messages of devices, collectors and people in [since, until), in the order (time, device, source).
 
-    The controls and facts in effect at the start come first, with their own times.
+    The controls and facts in effect at the start are first, with their own times.
     """
     parameters = {"since": since_ns, "until": until_ns}
     yield from sorted(map(_facts, client.query(_FACTS_BEFORE, parameters)), key=_sort_key)
@@ -122,7 +122,7 @@ def _telemetry(client: ClickHouse, since_ns: int, until_ns: int) -> Iterator[His
     for begin in range(since_ns, until_ns, PLAN_AHEAD_NS):
         period = {"since": begin, "until": min(begin + PLAN_AHEAD_NS, until_ns)}
         windows = _windows(client, period)
-        # The rows of a message may be later than the message, and so belong to a later period.
+        # The rows of a message may be later than the message, and therefore in a later period.
         present = client.query(_PRESENT_COUNTS, period | {"until": period["until"] + _MAX_DELAY_NS})[0]
         metrics = [metric for metric, count in zip(_SCALARS, present, strict=True) if count]
         for window in windows:
@@ -155,7 +155,7 @@ def _samples(client: ClickHouse, window: dict[str, int], metrics: Sequence[Metri
     scalar_tables = [client.table(rows, window)] if metrics else []
     lane_tables = [client.table(_LANES, window)]
     if headers.rows > sum(table.num_rows for table in scalar_tables):
-        # The rows of a message may be later than the message: those after the window's end belong to it too.
+        # The rows of a message may be later than the message, even after the window's end.
         after = window | {"end": window["until"] + _MAX_DELAY_NS}
         later_rows = f"SELECT {_ORIGIN}{columns} FROM samples WHERE {_AFTER_WINDOW}"
         scalar_tables += [client.table(later_rows, after)] if metrics else []

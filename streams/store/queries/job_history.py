@@ -1,5 +1,5 @@
-"""Queries the links of hosts, the findings near them, when each source was read, and results of collective benchmarks
-(nccl-tests), for an interval. Draws no conclusions from the rows. Raises Retry while ClickHouse is unavailable.
+"""Queries the links of hosts, the findings near them, the readings of each source, and results of collective benchmarks
+(nccl-tests), for an interval, without conclusions. Raises Retry while ClickHouse is unavailable.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from streams.wire import codec
 from streams.wire.models import Finding
 
 _DEVICES_PER_QUERY = 64
-"""A day of readings each 10 s of 64 devices is half a million timestamps in the server's memory."""
+"""A day of readings each 10 s from 64 devices has half a million timestamps in the server's memory."""
 
 
 class LinkRow(NamedTuple):
@@ -27,7 +27,7 @@ class LinkRow(NamedTuple):
 
 
 class SourceReadings(NamedTuple):
-    """The readings of one device by one source: number, first and last time, and each gap longer than the limit."""
+    """The readings of one device by one source: their number, first and last time, and the gaps above the limit."""
 
     device: str
     source: str
@@ -84,7 +84,7 @@ _ALIASES = (
 
 
 def links_below(client: QueryClient, lower: Iterable[str], at_ns: int) -> list[LinkRow]:
-    """Return the links whose lower endpoint is one of these devices, in the inventory in effect at that time."""
+    """Return the links with a lower endpoint at one of these devices, in the inventory in effect at that time."""
     return [LinkRow(*row) for row in client.query(_LINKS, {"devices": sorted(lower), "at": at_ns})]
 
 
@@ -117,7 +117,7 @@ def findings_by_id(client: QueryClient, ids: Iterable[str]) -> list[Finding]:
 def source_readings(
     client: QueryClient, devices: Sequence[str], interval: tuple[int, int], cadences: float, min_gap_ns: int
 ) -> Iterator[SourceReadings]:
-    """Yield when each device was read; a gap is longer than `cadences` of its cadence and than `min_gap_ns`."""
+    """Yield the readings of each device; a gap is longer than `cadences` times its cadence and than `min_gap_ns`."""
     for batch in batches(devices):
         parameters = {
             "devices": batch,
@@ -145,7 +145,7 @@ def port_row_counts(
 
 
 class NcclEvent(NamedTuple):
-    """A report of NCCL on a host; `port` is empty where it named no HCA."""
+    """A report of NCCL on a host; `port` is empty if it names no HCA."""
 
     device: str
     port: str
@@ -161,7 +161,7 @@ def nccl_events(client: QueryClient, hosts: Iterable[str], interval: tuple[int, 
 
 
 def port_aliases(client: QueryClient, devices: Sequence[str]) -> dict[tuple[str, str], set[str]]:
-    """Return all names of a port that its device reported, by each of these names."""
+    """Return, for each reported name of a port, all its reported names."""
     found: dict[tuple[str, str], set[str]] = {}
     for batch in batches(devices):
         for device, component_names, aliases in client.query(_ALIASES, {"devices": batch}):
@@ -172,7 +172,7 @@ def port_aliases(client: QueryClient, devices: Sequence[str]) -> dict[tuple[str,
 
 
 def batches(devices: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the devices in the numbers that one query may have."""
+    """Yield the devices in batches for one query each."""
     for first in range(0, len(devices), _DEVICES_PER_QUERY):
         yield list(devices[first : first + _DEVICES_PER_QUERY])
 
@@ -219,7 +219,7 @@ class CollectiveResult(NamedTuple):
 def collective_results(
     client: QueryClient, hosts: Iterable[str], began_ns: int, interval: tuple[int, int]
 ) -> list[CollectiveResult]:
-    """Return all results of the interval whose rows benchmarks on these hosts have since `began_ns`, by time."""
+    """Return all results of the interval with the rows of benchmarks on these hosts since `began_ns`, by time."""
     parameters = {"hosts": sorted(hosts), "began": began_ns, "since": interval[0], "until": interval[1]}
     rows = client.query(_RESULTS, parameters)
     return [CollectiveResult(at_ns, row, index, tuple(found), *values) for at_ns, row, index, found, *values in rows]

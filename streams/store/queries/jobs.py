@@ -1,7 +1,7 @@
-"""Queries which job was on which host, and what the host links of a job delivered of their nominal bandwidth, by rail.
+"""Queries the allocations of jobs, and the share of nominal bandwidth that a job's host links delivered, by rail.
 
-Of several records of one job, host and start, or of one run on one host, the newest applies. Raises Retry while
-ClickHouse is unavailable.
+If there are several records of one job, host and start, or of one run on one host, the newest applies. Raises Retry
+while ClickHouse is unavailable.
 """
 
 from datetime import UTC, datetime
@@ -22,13 +22,13 @@ _ALLOCATIONS = (
 
 
 def query_allocations(client: QueryClient, since_ns: int, until_ns: int, job: str = "") -> list[JobAllocation]:
-    """Return the allocations, of one job or of all, that overlap [since, until)."""
+    """Return the allocations of one job or all jobs that overlap [since, until)."""
     parameters = {"since": since_ns, "until": until_ns, "job": job, "forever": FOREVER}
     return [JobAllocation(*row) for row in client.query(_ALLOCATIONS, parameters)]
 
 
 class JobStay(NamedTuple):
-    """One run of a job on one host; what the inventory's jobs do not have is empty."""
+    """One run of a job on one host; fields that the inventory's jobs lack are empty."""
 
     job: str
     device: str
@@ -39,7 +39,7 @@ class JobStay(NamedTuple):
     user: str
     team: str
     tenant: str
-    """That of the job, else that of the host."""
+    """The tenant of the job, else of the host."""
     gpus: int | None
     state: str
     scheduler: str
@@ -67,13 +67,13 @@ _STAYS = (
 
 
 def query_stays(client: QueryClient, since_ns: int, until_ns: int, job: str = "") -> list[JobStay]:
-    """Return the stays, of one job or of all, that overlap [since, until)."""
+    """Return the stays of one job or all jobs that overlap [since, until)."""
     parameters = {"since": since_ns, "until": until_ns, "job": job, "forever": FOREVER}
     return [JobStay(*row)._replace(scheduler_ids=tuple(row[12])) for row in client.query(_STAYS, parameters)]
 
 
 _BY_MINUTE_NS = 86_400 * 10**9
-"""Up to this length the rollups by minute are read, beyond it those by hour (choice)."""
+"""Up to this length the rollups by minute are read, above it the rollups by hour (choice)."""
 _RAILS = (
     "SELECT rail, ports, nominal_bps, delivered_ratio, slowest_device, slowest_ratio FROM rail_bandwidth_{size}"
     "(job = {{job:String}}, since = {{since:DateTime('UTC')}}, until = {{until:DateTime('UTC')}})"
@@ -82,19 +82,19 @@ _RAILS = (
 
 
 class RailBandwidth(NamedTuple):
-    """One rail of a job: the mean of its ports over the time, in the direction that carried more."""
+    """One rail of a job: the mean of its ports over the time, in the direction with more traffic."""
 
     rail: int
     ports: int
     nominal_bps: float
     delivered_ratio: float
-    """Of the nominal bandwidth."""
+    """The delivered share of the nominal bandwidth."""
     slowest_host: str
     slowest_ratio: float
 
 
 def rail_bandwidth(client: QueryClient, job: str, window: Interval) -> list[RailBandwidth]:
-    """Return the rails of a job with readings in a window, by number; those without a nominal speed are left out."""
+    """Return the rails of a job with readings in a window, by number; omit rails without a nominal speed."""
     size = "1m" if window[1] - window[0] <= _BY_MINUTE_NS else "1h"
     since, until = (str(datetime.fromtimestamp(at_ns // 10**9, UTC).replace(tzinfo=None)) for at_ns in window)
     rows = client.query(_RAILS.format(size=size), {"job": job, "since": since, "until": until})

@@ -1,6 +1,6 @@
-"""Queries what lemon scores need: root faults of links and hosts, outcomes of repairs, the fleet, and parts by time.
+"""Queries the input of lemon scores: root faults of links and hosts, outcomes of repairs, the fleet, parts by time.
 
-Draws no conclusions from the rows. Raises Retry while ClickHouse is unavailable.
+Returns rows without conclusions. Raises Retry while ClickHouse is unavailable.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from streams.wire.models import Condition
 PART_KINDS = ("transceiver", "nic")
 
 NEWEST_NS = 2 * 86_400 * 10**9
-"""The fleet is what reported its parts in this time; Facts are read hourly."""
+"""The fleet has the devices that reported their parts in this time; Facts are read hourly."""
 
 
 class FaultRow(NamedTuple):
@@ -45,7 +45,7 @@ class LinkEnds(NamedTuple):
 
 
 class PartsRow(NamedTuple):
-    """The parts that a source reports of a device, and since when; the lists have an entry a part."""
+    """The parts of a device by one source, with the time of the report; the lists have one entry per part."""
 
     device: str
     source: str
@@ -63,7 +63,7 @@ _FAULTS = (
     " AND status != 'retracted' AND severity != 'info' AND condition IN {conditions:Array(String)}"
     " ORDER BY at_ns, id"
 )
-# A restart may publish a transition twice, with two revisions.
+# A restart may publish a transition twice, as two revisions.
 _OUTCOMES = (
     "SELECT subject_id, repair_outcome, min(toUnixTimestamp64Nano(assumeNotNull(decided_at))) AS at_ns"
     " FROM remediations WHERE repair_outcome IN ('not_qualified', 'relapsed') AND decided_at IS NOT NULL"

@@ -1,7 +1,7 @@
 """Restores samples messages from rows of `samples` and `sample_lanes`, given as Arrow tables.
 
-Works column by column: Python runs per message, never per row or value. The rows of a message are in the order of
-their names.
+Converts whole columns: Python runs per message, never per row or value. The rows of a message are in the order of their
+names.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ class MessageHeaders:
         self._keys = keys[self._order]
 
     def message_numbers(self, table: pa.Table) -> Ints:
-        """Return the number of the message of each row; -1 where it belongs to none of these."""
+        """Return the message number of each row; -1 for a row of another message."""
         keys = _keys(table)
         places = np.minimum(np.searchsorted(self._keys, keys), self.count - 1)
         return np.where(self._keys[places] == keys, self._order[places], -1)
@@ -96,7 +96,7 @@ class _Scalars:
 
 
 class _ScalarValues:
-    """The counters of all rows, or the gauges; a message has the columns in which it has any value."""
+    """The counters, or the gauges, of all rows; a message has only the columns in which it has a value."""
 
     def __init__(self, metrics: Sequence[Metric], table: pa.Table, order: Ints, bounds: Ints) -> None:
         counter = not metrics or metrics[0].counter
@@ -135,7 +135,7 @@ class _Lanes:
             return
         number, self._row, order = _ordered(headers, table, names)
         metric = table["metric"].combine_chunks()
-        # A dictionary of ClickHouse begins with the empty string, used or not.
+        # A dictionary of ClickHouse always begins with the empty string, even if it is not used.
         metrics = np.array([BY_NAME.get(name, 0) for name in metric.dictionary.to_pylist()], np.int64)
         index = table["index"].to_numpy().astype(np.int64)
         self._column = column_code(metrics[metric.indices.to_numpy()], index)[order]
@@ -165,7 +165,7 @@ def _concatenated(tables: Sequence[pa.Table]) -> pa.Table | None:
 
 
 def _ordered(headers: MessageHeaders, table: pa.Table, names: NameTable) -> tuple[Ints, Ints, Ints]:
-    """Return message number, row name and position of the rows of these messages, by message and row name."""
+    """Return message number, row name and position of these messages' rows, sorted by message and row name."""
     row = table["row"].combine_chunks()
     codes = names.codes(row.dictionary.to_pylist())[row.indices.to_numpy()]
     numbers = headers.message_numbers(table)
@@ -197,7 +197,7 @@ def _combined(one: MessageTables, other: MessageTables) -> MessageTables:
 
 
 def _expanded(rows: tuple[str, ...], table_rows: tuple[str, ...], table: Table, absent: Any) -> Any:
-    """Return a table's values over all rows, absent where the table lacks a row."""
+    """Return a table's values for all rows; a row that the table lacks is absent."""
     if table_rows == rows:
         return table.values
     place = {row: index for index, row in enumerate(rows)}

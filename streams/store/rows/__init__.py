@@ -1,1 +1,1 @@
-"""Messages as rows: the columns of each table, their deduplication and their bytes in ClickHouse's Native format."""
+"""Converts messages to rows: the columns of each table, the deduplication, and the bytes in the Native format."""

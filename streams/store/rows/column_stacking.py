@@ -1,7 +1,7 @@
 """Stacks the scalar columns of a block from the tables of its messages, copying each value once.
 
-Messages with the same columns are grouped; a metric that a group lacks is absent in its rows. The groups' tables are
-copied into one array directly: joining them by group and then by column copied all of it twice, into pages that the
+Messages with the same columns form a group; a metric that a group lacks is absent in its rows. The groups' tables are
+copied directly into one array: joining them by group and then by column copied everything twice, into pages that the
 kernel had to clear.
 """
 
@@ -44,14 +44,14 @@ def stack_columns(groups: Sequence[Sequence[PendingSamples]]) -> list[NumericCol
 def stack_counters(
     scalars: Sequence[_Scalars], tables: Sequence[Sequence[npt.NDArray[Any]]]
 ) -> Iterator[NumericColumn]:
-    """Yield these scalar counters of groups: `tables` has those of each group's messages."""
+    """Yield these scalar counters of groups; `tables` has the counters of each group's messages."""
     return _columns(*_grouped(scalars, tables), "UInt64")
 
 
 def stack_gauges(
     scalars: Sequence[_Scalars], tables: Sequence[Sequence[npt.NDArray[Any]]], type_: str = "Float64"
 ) -> Iterator[NumericColumn]:
-    """Yield these scalar gauges of groups, in columns of this type: `tables` has those of each group's messages."""
+    """Yield these scalar gauges of groups as columns of this type; `tables` has the gauges of each group's messages."""
     return _columns(*_grouped(scalars, tables), type_)
 
 
@@ -68,7 +68,7 @@ def _grouped(
 
 
 def _columns(groups: Sequence[_GroupTables], rows: int, type_: str) -> Iterator[NumericColumn]:
-    """Yield the columns of counters (UInt64) or of gauges; a mask is made only where a value is absent."""
+    """Yield the columns of counters (UInt64) or of gauges; a column without absent values has no mask."""
     metrics = sorted({metric for group in groups for _, metric in group.scalars})
     if not metrics:
         return
@@ -84,7 +84,7 @@ def _columns(groups: Sequence[_GroupTables], rows: int, type_: str) -> Iterator[
             values[place_of[metric], group.rows] = 0
             missing.setdefault(metric, []).append(group.rows)
     for metric, column, largest in zip(metrics, values, values.max(axis=1), strict=True):
-        # The largest value shows whether any is absent: the absent counter is the largest counter, and NaN is maximal.
+        # The largest value shows whether one is absent: an absent counter is the largest number, and NaN is maximal.
         has_absent = largest == ABSENT_COUNTER if counter else np.isnan(largest)
         absent = None
         if has_absent or metric in missing:

@@ -1,10 +1,10 @@
 """Detects repeated messages by their identity, so that they become rows only once.
 
-A collector's spool resends messages without an acknowledgement, and a stage that restarts repeats its last outputs.
-Sequences of one run arrive almost in order, so a run is stored as a few ranges, not a set: a fabric of 21,504 devices
-takes some 20 MB. The bridge's sequences have gaps, because it numbers the units of a partition: there each message is
-a range, and a device takes 17 KB at most (50 KB as lists of integers, measured with tracemalloc at MAX_SPANS).
-Both classes evict by time of arrival, and are restored from ClickHouse.
+A collector's spool resends unacknowledged messages, and a restarted stage repeats its last outputs. Sequences of one
+run arrive almost in order, so a run is stored as a few ranges instead of a set: a fabric of 21,504 devices takes some
+20 MB. The bridge numbers the units of a partition, so its sequences have gaps: each message is a range, and a device
+takes at most 17 KB (50 KB as lists of integers, measured with tracemalloc at MAX_SPANS).
+Both classes evict by time of arrival and are restored from ClickHouse.
 """
 
 from array import array
@@ -39,7 +39,7 @@ class SequenceDedup:
         return len(self._runs)
 
     def restore(self, run: Run, lows: Iterable[int], highs: Iterable[int], newest_ms: int) -> None:
-        """Set the ranges that ClickHouse has for a run."""
+        """Set the ranges of a run from ClickHouse."""
         self._runs[run] = _spans(list(lows)[-MAX_SPANS:], list(highs)[-MAX_SPANS:], newest_ms)
 
     def is_new(self, run: Run, sequence: int, arrived_ms: int) -> bool:
@@ -63,7 +63,7 @@ class SequenceDedup:
         return True
 
     def _prune(self, now_ms: int) -> None:
-        """Remove the runs that have been silent for a window; runs at most eight times a window."""
+        """Evict runs without a message for a window; does so at most eight times per window."""
         if now_ms - self._pruned_ms < self._window_ms // 8:
             return
         self._pruned_ms = now_ms
@@ -77,7 +77,7 @@ def _spans(lows: Sequence[int], highs: Sequence[int], newest_ms: int) -> _Spans:
 
 
 def _insert(lows: "array[int]", highs: "array[int]", i: int, sequence: int) -> None:
-    """Insert a sequence between range `i` and the next, extending or merging those that it touches."""
+    """Insert a sequence between range `i` and the next, and extend or merge adjacent ranges."""
     extends = i >= 0 and highs[i] + 1 == sequence
     precedes = i + 1 < len(lows) and lows[i + 1] - 1 == sequence
     if extends and precedes:
@@ -93,7 +93,7 @@ def _insert(lows: "array[int]", highs: "array[int]", i: int, sequence: int) -> N
 
 
 class KeyDedup:
-    """Detects repeated identities of which there are few: findings' revisions, rejected records."""
+    """Detects repeated identities in small topics: findings' revisions, rejected records."""
 
     def __init__(self, window_ms: int) -> None:
         self._window_ms = window_ms

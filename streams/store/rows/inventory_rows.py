@@ -1,7 +1,7 @@
 """Builds the rows of complete inventory versions: their devices, links and jobs.
 
-The chunks of a version may span several blocks, so a sink that starts in the middle of the topic first passes this
-builder the earlier chunks and discards their rows (`PersistedTopic.from_beginning`).
+The chunks of a version may span several blocks, so a sink that starts in the middle of the topic first passes the
+earlier chunks to this builder and discards their rows (`PersistedTopic.from_beginning`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,11 +20,11 @@ from streams.wire.inventory_topic import Assembler, inventory_of
 from streams.wire.models import InventoryChunk
 
 _Table = Mapping[str, Sequence[Any]]
-"""A table by columns: 400,000 links as row objects would take seconds and hundreds of megabytes."""
+"""A table by columns, because 400,000 links as row objects would take seconds and hundreds of megabytes."""
 
 
 def _ns(when: datetime | None) -> int | None:
-    # Seconds and microseconds are converted separately: a float of today's nanoseconds is off by a hundred of them.
+    # Converts seconds and microseconds separately, because a float of Unix nanoseconds has an error of a hundred.
     return None if when is None else int(when.timestamp()) * 1_000_000_000 + when.microsecond * 1000
 
 
@@ -68,7 +68,7 @@ LINKS = TableSchema(
         *_columns("Nullable(UInt64)", "speed_bps"),
     ),
 )
-"""In the order of the rows of links."""
+"""The table of links; its columns are in the order of the rows."""
 
 JOBS = TableSchema(
     "inventory_jobs",
@@ -93,7 +93,7 @@ class _Version:
 
 
 class InventoryBuilder:
-    """Assembles versions; the rows of a version have the origin of the record that completed it."""
+    """Assembles versions; a version's rows have the origin of the record that completed it."""
 
     def __init__(self) -> None:
         self._assembler = Assembler()
@@ -115,7 +115,7 @@ class InventoryBuilder:
         versions, self._versions = self._versions, []
         out = []
         for schema in (DEVICES, LINKS, JOBS):
-            # A version without rows in this table does not even have the columns.
+            # A version without rows in this table lacks its columns too.
             present = [version for version in versions if _height(version.tables[schema])]
             tables = [version.tables[schema] for version in present]
             if tables:

@@ -1,12 +1,12 @@
-"""Folds the readings of each port into minutes of event time: growth of counters, extremes and average of gauges.
+"""Aggregates the readings of each port by minute of event time: growth of counters, extremes and average of gauges.
 
-A minute is complete with the first reading of a later one. The increases of its counters go from its own first reading
-to that one, so that no growth is lost between minutes; where a reading is missing for longer, `observed_s` is longer
-than a minute. Readings that arrive out of order are not folded.
+A minute is complete with the first reading of a later minute. The increase of a counter is the difference between that
+reading and the minute's first one, so that no growth is lost between minutes; after a gap, `observed_s` is longer than
+a minute. Readings that arrive out of order are ignored.
 
-A stream is the messages of one device and source that have the same rows and columns. Its state is restored after a
-restart by reading its open minute in Kafka again (persisted_topics.py). The open minutes of streams with the same
-columns are side by side in one array, so that the messages of a block are folded at once.
+A stream has the messages of one device and source with the same rows and columns. After a restart its state is restored
+by reading its open minute from Kafka (persisted_topics.py). The open minutes of streams with the same columns are side
+by side in one array, so that the messages of a block are aggregated together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,10 +32,10 @@ from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source
 
 MINUTE_NS = 60_000_000_000
 MAX_GAP_NS = 3_600_000_000_000
-"""Growth over a longer gap has no place in a minute: its increase is absent."""
+"""After a longer gap, the increase of the minute is absent."""
 
 MAX_STREAMS = 16
-"""Limit of one device: a device whose messages differ in their columns each time has no minutes."""
+"""The limit of streams per device; a device with different columns in each message has no minutes."""
 
 _Words = npt.NDArray[np.uint64]
 _Integers = npt.NDArray[np.int64]
@@ -46,7 +46,7 @@ _Number = TypeVar("_Number", np.int64, np.uint64, np.float32)
 
 @dataclass(slots=True, eq=False)
 class _Stream:
-    """Its open minute is at a place of the arrays of its group; -1: at none, because it is new or was evicted."""
+    """A stream; its open minute is at a place of its group's arrays (-1: no place, because it is new or evicted)."""
 
     group: "_Group"
     device: str
@@ -59,9 +59,9 @@ class _Stream:
 
 
 class _Minutes(NamedTuple):
-    """Complete minutes of streams with one layout: a column of the arrays is a row of a stream.
+    """Complete minutes of streams with one layout; a column of the arrays is a row of a stream.
 
-    `last` has the reading that completes each minute; `grown` has ABSENT_COUNTER where the increase is not known.
+    `last` has the reading that completes each minute; `grown` has ABSENT_COUNTER for an unknown increase.
     """
 
     layout: SampleLayout
@@ -86,7 +86,7 @@ class _Group:
         self.layout = layout
         self.streams: list[_Stream] = []
         self.new: list[_Stream] = []
-        # By stream: its first reading, the time of its newest one, their number; 0: there was none yet.
+        # Per stream: the time of its first and newest reading, and their number (0: none yet).
         self._first_ns: _Integers = np.empty(0, np.int64)
         self._boot_id: _Words = np.empty(0, np.uint64)
         self._newest_ns: _Integers = np.empty(0, np.int64)
@@ -100,11 +100,11 @@ class _Group:
 
     @property
     def is_empty(self) -> bool:
-        """True if all of its streams were evicted."""
+        """True if all its streams were evicted."""
         return all(stream.is_evicted for stream in (*self.streams, *self.new))
 
     def arrange(self) -> None:
-        """Give the new streams their places, and remove the streams that were evicted."""
+        """Assign places to new streams, and remove evicted streams."""
         if not self.new and not any(stream.is_evicted for stream in self.streams):
             return
         streams = [stream for stream in (*self.streams, *self.new) if not stream.is_evicted]
@@ -144,7 +144,7 @@ class _Group:
             turns = later
 
     def fold(self, round_: Sequence[PendingSamples | None]) -> Iterator[_Minutes]:
-        """Add at most one reading of each stream; yield the minutes that they complete."""
+        """Add at most one reading of each stream; yield the completed minutes."""
         at_ns = np.array([-1 if pending is None else pending.message.sampled_at_ns for pending in round_], np.int64)
         is_newer = at_ns > self._newest_ns
         is_first = is_newer & (self._readings == 0)
@@ -195,7 +195,7 @@ class _Group:
 
 
 def _moved(values: npt.NDArray[_Number], origins: _Indices, blank: float) -> npt.NDArray[_Number]:
-    """Return the last axis in another order: each origin is a former place, or -1 for a new one, which is blank."""
+    """Reorder the last axis: each origin is a former place, or -1 for a new one, which gets `blank`."""
     moved = np.full((*values.shape[:-1], len(origins)), blank, values.dtype)
     is_old = origins >= 0
     moved[..., is_old] = values[..., origins[is_old]]
@@ -203,7 +203,7 @@ def _moved(values: npt.NDArray[_Number], origins: _Indices, blank: float) -> npt
 
 
 def _runs(chosen: npt.NDArray[np.bool_]) -> Iterator[slice]:
-    """Yield the runs of adjacent streams that are chosen."""
+    """Yield the runs of adjacent chosen streams."""
     edges = np.flatnonzero(np.diff(chosen, prepend=False, append=False)).tolist()
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
         yield slice(begin, end)
@@ -218,12 +218,12 @@ def _boots_of(run: Sequence[PendingSamples]) -> _Words:
 
 
 def _gauges_of(run: Sequence[PendingSamples]) -> _Values:
-    """Return the gauges of readings side by side; values beyond the type are infinite, as the table stores them."""
+    """Return the gauges of readings side by side; values beyond the type become infinite, as in the table."""
     return np.concatenate([pending.message.gauges.values for pending in run], axis=1, dtype=np.float32)
 
 
 class MinuteRollups:
-    """The streams of one partition, and the minutes that a block completes."""
+    """Aggregates the streams of one partition, and returns the minutes that a block completes."""
 
     def __init__(self) -> None:
         self._groups: dict[LayoutKey, _Group] = {}
@@ -231,12 +231,12 @@ class MinuteRollups:
         self._pending: list[PendingSamples] = []
 
     def add(self, pending: PendingSamples) -> None:
-        """Add a message to the block; one that was folded before is older than its stream's newest: it is ignored."""
+        """Add a message to the block; a repeated one is ignored, because it is older than its stream's newest."""
         self._pending.append(pending)
 
     @np.errstate(over="ignore", invalid="ignore")
     def finish(self) -> list[TableRows]:
-        """Fold the block; return the rows of the minutes that it completes."""
+        """Aggregate the block; return the rows of the completed minutes."""
         pending, self._pending = self._pending, []
         minutes: list[_Minutes] = []
         for group, turns in self._turns(pending).items():
@@ -246,7 +246,7 @@ class MinuteRollups:
         return [*_scalar_rows(minutes), *_lane_rows(minutes)]
 
     def _turns(self, pending: Sequence[PendingSamples]) -> dict[_Group, list[_Turn]]:
-        """Return the messages with their streams by group, in the order of arrival."""
+        """Return the messages and their streams by group, in the order of arrival."""
         turns: dict[_Group, list[_Turn]] = {}
         group_of: dict[int, _Group] = {}  # by the layout's identity: a block has one object for equal columns
         for one in pending:
@@ -322,7 +322,7 @@ _GAUGES: tuple[tuple[str, Callable[[_Minutes], _Values]], ...] = (
 
 
 def _identity_columns(minutes: Sequence[_Minutes], rows: _Indices | slice) -> list[Column]:
-    """Return the columns that identify rows, which are counted over all of these minutes."""
+    """Return the columns that identify rows; row numbers count over all these minutes."""
     last = [pending for one in minutes for pending in one.last]
     messages = [pending.message for pending in last]
     message_of = np.repeat(np.arange(len(messages)), [len(message.row) for message in messages])[rows]
@@ -341,7 +341,7 @@ def _identity_columns(minutes: Sequence[_Minutes], rows: _Indices | slice) -> li
 
 
 class _Lane(NamedTuple):
-    """The rows of a lane that have a value: `rows` of the minutes, which begin at row `first` of all."""
+    """The rows of a lane with a value: `rows` are indices within the minutes, which begin at row `first` of all."""
 
     minutes: _Minutes
     column: LaneColumn
@@ -376,7 +376,7 @@ def _lanes(minutes: _Minutes, first: int) -> Iterator[_Lane]:
 
 
 def _lane_values(lanes: Sequence[_Lane]) -> list[Column]:
-    """Return the values of counters and of gauges; a lane has one of both."""
+    """Return the columns of counters and gauges; a lane has a value in one of them."""
 
     def stacked(counter: bool, values: Callable[[_Minutes], npt.NDArray[Any]], blank: Any) -> npt.NDArray[Any]:
         parts = [

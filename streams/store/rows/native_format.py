@@ -1,8 +1,8 @@
 """Encodes columns in ClickHouse's Native format, without a Python loop over numbers.
 
-Supports only the types that our tables use. A numeric column is sent as the bytes of its numpy array, so a block of
-samples costs its client one copy; the server reads it the same way. Layout: ClickHouse's documentation of the Native
-format and of its column serializations, plain form (no revision, no block info).
+Supports only the types of our tables. A numeric column is sent as the bytes of its numpy array, so a block of samples
+costs its client one copy; the server reads it in the same way. The layout follows ClickHouse's documentation of the
+Native format and of its column serializations, plain form (no revision, no block info).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,11 +20,11 @@ TIMESTAMP_S = "DateTime('UTC')"
 Buffer = bytes | memoryview
 
 _LARGE_BYTES = 1 << 16
-"""A part of this size is sent by itself; copying it costs more than a system call."""
+"""A part of this size is sent separately, because copying it costs more than a system call."""
 
 _LONG_ROWS = 1 << 12
-"""A column of this length is searched for its largest value: most of the largest fabric's 20 counters a port are
-small, and a block of 98,304 rows is 18 MB instead of 32, which are copied some eight times on their way."""
+"""A column of this length is narrowed to its largest value: most of the largest fabric's 20 counters per port are
+small, so a block of 98,304 rows has 18 MB instead of 32, which are copied some eight times."""
 
 _LOW_CARDINALITY_VERSION = 1
 _HAS_ADDITIONAL_KEYS = 1 << 9
@@ -84,7 +84,7 @@ class NumericColumn:
 
 @dataclass(frozen=True, slots=True)
 class LowCardinalityColumn:
-    """A LowCardinality(String) column: each row's index into `keys`, which are distinct strings."""
+    """A LowCardinality(String) column: each row has an index into `keys`, which are distinct strings."""
 
     name: str
     keys: Sequence[str]
@@ -126,7 +126,7 @@ class ObjectColumn:
 
 @dataclass(frozen=True, slots=True)
 class NativeBlock:
-    """A block as pieces that are sent one after the other; joining them would copy some 20 MB."""
+    """A block as pieces that are sent in order, because joining them would copy some 20 MB."""
 
     pieces: Sequence[Buffer]
 
@@ -189,7 +189,7 @@ def _inner_type(type_: str, wrapper: str) -> str:
 
 
 def _narrowed(type_: str, values: npt.NDArray[Any]) -> tuple[str, npt.NDArray[Any]]:
-    """Return a long column of counters in the fewest bytes that fit; the server widens the values it reads."""
+    """Return a long column of counters in the smallest type that fits; the server widens the values."""
     if type_ == "UInt64" and len(values) >= _LONG_ROWS:
         largest = values.max()
         for narrow, kind in (("UInt8", np.uint8), ("UInt16", np.uint16), ("UInt32", np.uint32)):

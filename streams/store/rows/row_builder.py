@@ -1,7 +1,7 @@
-"""Builds the rows of a block: the records of a partition's offset range, as columns of each table.
+"""Builds the rows of a block, which has the records of a partition's offset range, as columns of each table.
 
-A builder adds messages one by one, raises Reject for those that cannot be stored and skips those that were stored
-before; `finish` returns the rows of all its tables. persisted_topics.py assigns a builder to each topic.
+A builder adds messages one by one, raises Reject for a message that cannot be stored and skips stored messages;
+`finish` returns the rows of all its tables. persisted_topics.py assigns a builder to each topic.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -22,11 +22,11 @@ from streams.store.rows.native_format import (
 from streams.wire.models import Message
 
 LATEST_MS = 4_102_444_800_000
-"""The year 2100, the upper limit for Kafka's time of a record, because that time selects the partition of a table."""
+"""The year 2100: the upper limit of Kafka's time of a record, which selects the partition of a table."""
 
 
 class SourcedMessage(NamedTuple):
-    """One message with its origin; `arrived_ms` is Kafka's time of the record, the same at each reading of it."""
+    """One message with its origin; `arrived_ms` is Kafka's time of the record, equal in every reading."""
 
     partition: int
     offset: int
@@ -56,17 +56,17 @@ class RowBuilder(Protocol):
     """Builds one block at a time."""
 
     def add(self, sourced: SourcedMessage) -> int:
-        """Add a message and return its number of rows; raises Reject where it cannot be stored."""
+        """Add a message and return its number of rows; raises Reject if it cannot be stored."""
         ...
 
     def finish(self) -> list[TableRows]:
-        """Return the rows of the block and start an empty one; tables without rows are omitted."""
+        """Return the rows of the block without empty tables, and start a new block."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """A column of a table; `extract` returns its value from a message and raises Reject on a value out of range."""
+    """A column of a table; `extract` returns its value from a message, and raises Reject for a value out of range."""
 
     name: str
     type: str
@@ -84,7 +84,7 @@ class TableSchema:
 def origin_columns(
     partition: int, offsets: Sequence[int], arrived_ms: Sequence[int], repeats: Any = None
 ) -> list[NumericColumn]:
-    """Return the columns that identify each row's record; `repeats` is the number of rows of each record."""
+    """Return the columns that identify the record of each row; `repeats` has the number of rows of each record."""
     offset = np.array(offsets, np.int64)
     arrived = np.clip(np.array(arrived_ms, np.int64), 0, LATEST_MS)
     if repeats is not None:
@@ -97,13 +97,13 @@ def origin_columns(
 
 
 def message_origin_columns(sources: Sequence[SourcedMessage], repeats: Any = None) -> list[NumericColumn]:
-    """Return the same columns for messages of one partition."""
+    """Return the columns of origin_columns() for messages of one partition."""
     offsets = [sourced.offset for sourced in sources]
     return origin_columns(sources[0].partition, offsets, [sourced.arrived_ms for sourced in sources], repeats)
 
 
 class MessageRowBuilder:
-    """Builds one row per message, or for each of the items of a message, for one table."""
+    """Builds one row per message, or one per item of a message, for one table."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class StringDictionary:
         return self._codes.setdefault(string, len(self._codes))
 
     def list_codes(self, lists: Sequence[tuple[str, ...]]) -> list[npt.NDArray[np.uint32]]:
-        """Return the codes of each list of strings; lists that several devices share are looked up once."""
+        """Return the codes of each list of strings; look up lists that several devices share only once."""
         codes_of: dict[tuple[str, ...], npt.NDArray[np.uint32]] = {}
         for strings in lists:
             if strings not in codes_of:

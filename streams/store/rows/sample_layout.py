@@ -1,4 +1,4 @@
-"""Maps the columns of a samples message to columns of the tables, computed once for all messages that share them."""
+"""Maps the columns of a samples message to columns of the tables, once for all messages with the same columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ LayoutKey = tuple[tuple[Metric, ...], tuple[Metric, ...], tuple[int, ...], tuple
 
 
 def column_name(metric: Metric) -> str:
-    """Return the name of a metric in tables: a column of `samples`, or a value of `sample_lanes.metric`."""
+    """Return the name of a metric in tables, which is a column of `samples` or a value of `sample_lanes.metric`."""
     return metric.name.lower()
 
 
 def is_scalar(metric: Metric) -> bool:
-    """Return whether a metric has one value per port, and so a column of its own."""
+    """Return whether a metric has one value per port, and therefore its own column."""
     return metric.index is None
 
 
 def has_extremes(metric: Metric) -> bool:
-    """Return whether rollups store the extremes of a gauge; those of a bool are computed from its average."""
+    """Return whether rollups store the extremes of a gauge; the extremes of a bool follow from its average."""
     return metric.unit != "bool"
 
 
 @dataclass(frozen=True, slots=True)
 class LaneColumn:
-    """One column of a message that belongs to a lane, queue, priority or bin; its name is that of the metric."""
+    """One column of a message for a lane, queue, priority or bin; its name is the metric's."""
 
     counter: bool
     position: int
@@ -51,7 +51,7 @@ class SampleLayout:
     lanes: tuple[LaneColumn, ...]
 
     def matches(self, message: Samples) -> bool:
-        """Return whether a message has these columns; equal members are compared by identity first, which is fast."""
+        """Return whether a message has these columns; compares by identity first, which is fast."""
         counters, gauges = message.counters, message.gauges
         return (
             self.counters == counters.metric
@@ -97,7 +97,7 @@ def _lanes(table: Table, *, counter: bool) -> tuple[LaneColumn, ...]:
 
 
 class SampleLayoutCache:
-    """The layouts of a block; they are few, so the newest are tried first, one by one."""
+    """Caches the layouts of a block; there are few, so it tries them one by one, the newest first."""
 
     def __init__(self) -> None:
         self._layouts: list[SampleLayout] = []
@@ -123,7 +123,7 @@ class PendingSamples(NamedTuple):
 def sender_columns(
     messages: Sequence[Samples], repeats: Any = 1, *, collector: bool = False
 ) -> list[LowCardinalityColumn]:
-    """Return the columns of the senders of messages; `repeats` is the number of rows of each."""
+    """Return the columns of the messages' senders; `repeats` has the number of rows of each message."""
     strings = {
         "device": [message.device for message in messages],
         "source": [source_name(message.source) for message in messages],

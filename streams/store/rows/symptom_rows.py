@@ -1,7 +1,7 @@
-"""Builds the rows of `symptoms`: one per symptom; for replaced symptoms a marker and one per replacement.
+"""Builds the rows of `symptoms`: one per symptom; for replaced symptoms, a marker and one per replacement.
 
-The columns `count`, `boot_id`, `collector`, `collector_silent` and `cadence_ns` are filled from the payloads that have
-such a field, and `detail` has all fields of the payload as JSON.
+The columns `count`, `boot_id`, `collector`, `collector_silent` and `cadence_ns` come from the payload's fields of these
+names, if it has them; `detail` has all fields of the payload as JSON.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from streams.wire.models import Symptom, SymptomsReplaced
 
 @dataclass(frozen=True, slots=True)
 class SymptomRow:
-    """One row; times are Unix nanoseconds, `since_ns` is 0 where unknown."""
+    """One row; times are Unix nanoseconds, an unknown `since_ns` is 0."""
 
     device: str
     port: str
@@ -53,7 +53,7 @@ SYMPTOMS = TableSchema(
 
 
 def symptom_rows(message: Symptom | SymptomsReplaced) -> Iterator[SymptomRow]:
-    """Yield the rows of a message; replaced symptoms are marked by a row of kind `<state>_replaced` at their start."""
+    """Yield the rows of a message; the marker of replaced symptoms is a first row of kind `<state>_replaced`."""
     if isinstance(message, Symptom):
         yield _row(message)
         return
@@ -96,7 +96,7 @@ def _detail(payload: s.Payload) -> str:
 
 
 def _count(payload: s.Payload) -> int:
-    """Return the number that a payload counts; 0 where it counts nothing."""
+    """Return the count of a payload, or 0 if it has none."""
     match payload:
         case s.CounterGrowth(growth=count) | s.GpuXid(xid=count):
             return count

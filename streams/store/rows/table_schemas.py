@@ -1,4 +1,4 @@
-"""Declares the tables that have one row per message: each column, its type, and how its value is extracted."""
+"""Declares the tables with one row per message: each column, its type, and the function that extracts its value."""
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
@@ -18,12 +18,12 @@ STRING_ARRAY = "Array(String)"
 
 _INT64 = 2**63
 _Part = Callable[[Any], Any]
-"""Returns a part of a message, the message itself for its own columns."""
+"""Returns a part of a message, or the message itself."""
 _Columns = tuple[ColumnSpec, ...]
 
 
 def columns(type_: str, *names: str) -> _Columns:
-    """Return columns of one type that have the message's attributes of the same names."""
+    """Return columns of one type with the message's attributes of the same names."""
     return tuple(ColumnSpec(name, type_, attrgetter(name)) for name in names)
 
 
@@ -33,7 +33,7 @@ def times(*names: str, of: _Part = lambda message: message) -> _Columns:
 
 
 def optional_times(*names: str, of: _Part = lambda message: message) -> _Columns:
-    """Return columns of times that may be absent; 0 is absent too, as in messages without field presence."""
+    """Return columns of optional times; 0 counts as absent, because some messages have no field presence."""
     return tuple(ColumnSpec(name, NULLABLE_TIMESTAMP, _time(name, of, optional=True)) for name in names)
 
 
@@ -44,7 +44,7 @@ def _time(name: str, of: _Part, *, optional: bool = False) -> Callable[[Any], in
         value: int | None = get(of(message))
         if optional and not value:
             return None
-        # Times of JSON go to the year 9999.
+        # Times in JSON can be as late as the year 9999.
         if value is None or not -_INT64 <= value < _INT64:
             raise Reject(f"time {value} ns is out of the range of DateTime64(9)")
         return value
@@ -62,7 +62,7 @@ def _label(name: str) -> Callable[[Any], str]:
 
     def extract(message: Any) -> str:
         member = member_of(message)
-        # By number: an enum's own hash is a Python function.
+        # Looks up by number, because an enum's hash is a Python function.
         if (label := labels.get(number := int(member))) is None:
             label = labels[number] = enum_label(member)
         return label
@@ -71,12 +71,12 @@ def _label(name: str) -> Callable[[Any], str]:
 
 
 def _json(of: _Part = lambda message: message) -> ColumnSpec:
-    """Return the column of the canonical JSON of a message, or of a part of it."""
+    """Return the column with the canonical JSON of a message or a part of it."""
     return ColumnSpec("json", "String", lambda message: codec.to_json(of(message)))
 
 
 def _columns_of(of: _Part, types: Mapping[str, str], prefix: str = "") -> _Columns:
-    """Return columns of a part of a message: the type of each attribute."""
+    """Return columns for a part of a message; `types` has the type of each attribute."""
 
     def column(name: str, type_: str) -> ColumnSpec:
         get = attrgetter(name)
@@ -118,7 +118,7 @@ def _finding_columns(of: Callable[[Any], Finding]) -> _Columns:
 
     def with_subject(message: Any) -> Finding:
         finding = of(message)
-        if finding.subject is None:  # its key
+        if finding.subject is None:  # the key of the row
             raise Reject(f"finding {finding.id} has no subject")
         return finding
 
