@@ -1,1 +1,1 @@
-"""Reports for people and tools: status, explanations, verdicts on jobs, drafts of inventories, the terminal program."""
+"""Builds reports: status, explanations, verdicts on jobs, inventory drafts, the terminal program."""

@@ -1,4 +1,4 @@
-"""Checks what a configuration needs outside of its file: brokers, topics, ClickHouse, Alertmanager. Changes nothing."""
+"""Checks the external needs of a configuration, without changes: brokers, topics, ClickHouse, Alertmanager."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ _CONNECT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was checked: whether it is well, and if not, the reason with the next step."""
+    """The result of one check, and on failure the reason with the next step."""
 
     name: str
     is_well: bool
     text: str
 
     def as_dict(self) -> dict[str, object]:
-        """Return it as JSON values."""
+        """Return the check as JSON values."""
         return {"check": self.name, "well": self.is_well, "text": self.text}
 
 

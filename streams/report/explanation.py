@@ -1,7 +1,7 @@
-"""One finding with its evidence, children, remediations, revisions, and the samples and events behind its evidence.
+"""Explains one finding: its evidence, children, remediations and revisions, and the samples and events behind it.
 
-Findings come from Kafka, or from ClickHouse when Kafka no longer has them or does not answer; samples come from
-ClickHouse. A server that does not answer is reported, and the rest is returned.
+Reads findings from Kafka, or from ClickHouse if Kafka no longer has them or does not answer, and samples from
+ClickHouse. If a server does not answer, reports that and returns the rest.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Evidence, Finding, Remediation
 
 _MAX_ROWS = 10
-"""Readings of a table inside the window: the first and the last half are printed, those between are counted."""
+"""The limit of printed readings inside the window, half of them from each end; the readings between are counted."""
 _MAX_EVENTS = 12
 _MAX_TABLES = 8
 _DEFAULT_METRIC = {one.condition: one.state_metric for one in DETECTORS if one.state_metric is not None}
-"""The metric to print where the evidence names none that is sampled."""
+"""The metric to print if the evidence names no sampled metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class EvidenceTable:
     events: tuple[EventRow, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values, times in Unix ns."""
+        """Return the table as JSON values, times in Unix ns."""
         return {
             "device": self.device, "port": self.port, "metric": self.metric, "window_ns": list(self.window),
             "readings": [reading._asdict() for reading in self.readings],
@@ -54,7 +54,7 @@ class EvidenceTable:
 
 
 def evidence_tables(client: QueryClient, finding: Finding) -> list[EvidenceTable]:
-    """Return the tables of a finding's evidence, each port, metric and window once."""
+    """Return the tables of a finding's evidence, one for each port, metric and window."""
     found: dict[tuple[str, str, str], EvidenceTable] = {}
     for device, port, metric, window in _requested_windows(finding):
         rows = port_aliases(client, [device]).get((device, port), {port})
@@ -115,12 +115,12 @@ def _reading_lines(readings: Sequence[ReadingRow], table: EvidenceTable) -> Iter
 
 
 class NoSuchFinding(Exception):
-    """No finding, or more than one, has this id prefix."""
+    """Raised if no finding, or more than one, has this id prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One finding and everything that is known about it; `no_samples` is the reason why samples are missing."""
+    """One finding with all related data; `no_samples` is the reason for missing samples."""
 
     finding: Finding
     revisions: tuple[Finding, ...]
@@ -130,7 +130,7 @@ class Explanation:
     no_samples: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the explanation as JSON values."""
         return {
             "finding": _plain(self.finding),
             "revisions": [_plain(revision) for revision in self.revisions],
@@ -140,7 +140,7 @@ class Explanation:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield it as text."""
+        """Yield the explanation as text."""
         yield from finding_report(self.finding, self.children, self.remediations, len(self.revisions))
         if self.samples:
             yield "  samples"
@@ -150,9 +150,9 @@ class Explanation:
 
 
 def explain_finding(kafka: KafkaSettings, clickhouse: ClickHouse, id_prefix: str, *, samples: bool) -> Explanation:
-    """Return everything about the finding with this id prefix.
+    """Return the explanation of the finding with this id prefix.
 
-    Raises NoSuchFinding, and Retry when neither Kafka nor ClickHouse answers.
+    Raises NoSuchFinding, and Retry if neither Kafka nor ClickHouse answers.
     """
     revisions, remediations = _read_finding(kafka, clickhouse, id_prefix)
     latest = latest_revisions(revisions)
@@ -173,7 +173,7 @@ def explain_finding(kafka: KafkaSettings, clickhouse: ClickHouse, id_prefix: str
 def _read_finding(
     kafka: KafkaSettings, clickhouse: ClickHouse, id_prefix: str
 ) -> tuple[list[Finding], list[Remediation]]:
-    """Return all revisions of a finding and its children, and its remediations; raise Retry."""
+    """Return all revisions of a finding and its children, and its remediations; raises Retry."""
     kafka_error: Retry | None = None
     try:
         revisions = asyncio.run(findings_by_id_prefix(kafka, id_prefix))

@@ -1,9 +1,9 @@
 """Derives a draft of the inventory from LLDP neighbors and the identities that devices report.
 
-LLDP has who is connected with whom by which ports. Kinds come from the sources: a host agent or a NIC reports for a
-host. LLDP has no speeds and no GPUs. DraftStructure derives the rest from links alone: tiers from the distance to the
-hosts, pods from the parts that are left without the highest tier, planes from the parts of the switches that only hosts
-join, and rails from the order of a host's ports by name. What is a guess is a Doubt.
+LLDP gives the links with their ports, but no speeds and no GPUs. The kind of a device follows from its sources: only a
+host has a host agent or a NIC. DraftStructure derives the rest from the links: tiers from the distance to the hosts,
+pods from the connected parts without the highest tier, planes from the parts of switches that only hosts connect, and
+rails from the order of a host's ports by name. Every guess is a Doubt.
 """
 
 import re
@@ -25,7 +25,7 @@ _TABLE_ORDER = {"devices": 0, "links": 1}
 
 
 class Doubt(NamedTuple):
-    """A value of the draft that a person must check, or that is missing; an empty row is about the whole table."""
+    """A guessed or missing value of the draft that a person must check; an empty row stands for the whole table."""
 
     table: str
     row: str
@@ -35,7 +35,7 @@ class Doubt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The draft and its doubts, each once, by table and row."""
+    """The draft and its doubts, sorted by table and row without repetitions."""
 
     inventory: Inventory
     doubts: tuple[Doubt, ...]
@@ -47,7 +47,7 @@ def sorted_doubts(doubts: Sequence[Doubt]) -> tuple[Doubt, ...]:
 
 
 class DraftStructure:
-    """Derives one column at a time; `doubts` has the guesses of the columns that were asked for."""
+    """Derives one column at a time; `doubts` has the guesses of the derived columns."""
 
     def __init__(self, names: Sequence[str], hosts: AbstractSet[str], edges: Sequence[tuple[Port, Port]]) -> None:
         self.doubts: list[Doubt] = []
@@ -79,7 +79,7 @@ class DraftStructure:
         }
 
     def pods(self, tiers: Mapping[str, str]) -> dict[str, str]:
-        """Return the pods: the parts without the highest tier, named by what the names of their switches share."""
+        """Return the pods: the connected parts without the highest tier, named by their switches' common prefix."""
         switch_tiers = sorted({tier for tier in tiers.values() if tier.startswith("T")})
         above = set() if len(switch_tiers) < 2 else {name for name in self._names if tiers[name] == switch_tiers[-1]}
         parts = _parts([name for name in self._names if name not in above], self._neighbors)
@@ -90,7 +90,7 @@ class DraftStructure:
         return pods
 
     def planes(self, tiers: Mapping[str, str]) -> dict[str, int]:
-        """Return the plane of each switch where only hosts join the parts of the switches."""
+        """Return the plane of each switch, if only hosts connect the parts of the switches."""
         switches = [name for name in self._names if name not in self._hosts and tiers[name] != "unknown"]
         parts = _parts(switches, self._neighbors)
         if len({tiers[name] for part in parts for name in part}) < 2 or len(parts) < 2:
@@ -106,7 +106,7 @@ class DraftStructure:
         return {name: order.index(number) for name, number in part_of.items() if number in order}
 
     def rails(self, planes: Mapping[str, int | None]) -> dict[Port, int]:
-        """Return the rail of each linked port of a host: the order of its ports by name, in each plane."""
+        """Return the rail of each linked port of a host: its position among the ports of its plane, by name."""
         by_host: dict[str, list[tuple[Port, str]]] = defaultdict(list)
         for a, z in self._edges:
             if (a.device in self._hosts) != (z.device in self._hosts):
@@ -129,7 +129,7 @@ class DraftStructure:
 
 
 def _pod_names(switches: list[list[str]]) -> list[str]:
-    """Return for each pod the shortest part of its switches' common prefix that no other pod has, else numbers."""
+    """Return, for each pod, the shortest unique part of its switches' common prefix, else a number."""
     starts = []
     for names in switches:
         columns = zip(*names, strict=False)
@@ -164,12 +164,12 @@ _GPU = "gpu"
 
 
 def draft_inventory(facts: Iterable[Facts], gpus_per_host: int = 0) -> Draft:
-    """Return the draft; `gpus_per_host` is for hosts that report none."""
+    """Return the draft; `gpus_per_host` applies to hosts that report no GPUs."""
     return _Drafting(facts, gpus_per_host).run()
 
 
 class _Drafting:
-    """One draft: the newest facts of each device and source, then what follows from them."""
+    """Builds one draft from the newest facts of each device and source."""
 
     def __init__(self, facts: Iterable[Facts], gpus_per_host: int) -> None:
         newest: dict[tuple[str, Source], Facts] = {}
@@ -205,7 +205,7 @@ class _Drafting:
         self._doubts.append(Doubt(table, row, column, reason))
 
     def _edges(self) -> list[tuple[Port, Port]]:
-        """Return the links, each once; of several at one port the one that both ends report, then the newest."""
+        """Return the links, each once; among several at one port, a link that both ends report, else the newest."""
         reported: dict[tuple[Port, Port], int] = {}
         ends: Counter[tuple[Port, Port]] = Counter()
         for device, found in self._facts.items():
@@ -233,7 +233,7 @@ class _Drafting:
         return sorted(chosen, key=lambda e: (natural_key(e[0].device), natural_key(e[0].port)))
 
     def _device_name(self, name: str) -> str:
-        """Return the name by which a neighbor itself reports, without the domain that only one side has."""
+        """Return the name under which a neighbor itself reports, ignoring a domain that only one side has."""
         return name if name in self._facts else self._names.get(name.lower().partition(".")[0], name)
 
     def _port(self, device: str, name: str) -> Port:
@@ -276,7 +276,7 @@ def _links(
 
 
 def _port_names(found: Iterable[Facts]) -> dict[str, str]:
-    """Return the port for each name that a device has for it."""
+    """Return a mapping of all of a device's port names to their ports."""
     names: dict[str, str] = {}
     for facts in found:
         for component in facts.components:

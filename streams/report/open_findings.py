@@ -21,9 +21,9 @@ class FindingFilter:
     """The findings to list; an empty field selects all."""
 
     severity: Severity = Severity.SEVERITY_UNSPECIFIED
-    """The least severity."""
+    """The lowest severity."""
     condition: str = ""
-    """A glob of the slug, as `link/*`."""
+    """A glob of the slug, such as `link/*`."""
     device: str = ""
     """A glob of a device at either end, or of an affected host."""
     job: str = ""
@@ -48,7 +48,7 @@ class FindingFilter:
 
 
 def acknowledgements(controls: Iterable[Control], now_ns: int) -> dict[str, Control]:
-    """Return the acknowledgements that are in force, by the id of their finding."""
+    """Return the acknowledgements in force, by the id of their finding."""
     return {
         control.subject_id: control
         for control in controls
@@ -64,7 +64,7 @@ _DAY_NS = 86_400_000_000_000
 
 
 def acknowledge(kafka: KafkaSettings, identity: str, reason: str, hours: float | None) -> str:
-    """Publish the acknowledgement of the open finding with this id prefix, and return its confirmation; raise Retry."""
+    """Publish the acknowledgement of the open finding with this id prefix; return a confirmation; raises Retry."""
     findings = asyncio.run(open_findings(kafka))
     matches = [finding for finding in findings if finding.id.startswith(identity)]
     if len(matches) != 1:
@@ -83,12 +83,12 @@ def acknowledge(kafka: KafkaSettings, identity: str, reason: str, hours: float |
 
 
 def acknowledgement(finding: str, at_ns: int, until_ns: int | None, actor: str, reason: str) -> Control:
-    """Return the acknowledgement; its id is made from the finding's, so that a second one replaces the first."""
+    """Return an acknowledgement; its id derives from the finding's, so that a second one replaces the first."""
     return Control(f"ack/{finding}", ControlKind.ACKNOWLEDGE, finding, at_ns, until_ns, actor, reason)
 
 
 def is_over(control: Control, open_ids: Collection[str], now_ns: int) -> bool:
-    """Return whether an acknowledgement has ended, or is older than a day and its finding is not open."""
+    """Return whether an acknowledgement has ended, or is older than a day without its finding open."""
     if control.kind is not ControlKind.ACKNOWLEDGE:
         return False
     is_old = (control.at_ns or 0) + _DAY_NS < now_ns

@@ -26,7 +26,7 @@ _Revised = TypeVar("_Revised", Finding, Remediation)
 
 
 class NoSuchRemediation(Exception):
-    """No remediation, or more than one, has this id prefix."""
+    """Raised if no remediation, or more than one, has this id prefix."""
 
 
 async def open_findings(kafka: KafkaSettings) -> list[Finding]:
@@ -40,17 +40,17 @@ async def open_remediations(kafka: KafkaSettings) -> list[Remediation]:
 
 
 async def current_controls(kafka: KafkaSettings) -> list[Control]:
-    """Return the last control of each id, without those that a tombstone removed."""
+    """Return the last control of each id, without controls that a tombstone removed."""
     return sorted(await _newest(kafka, CONTROLS, Control), key=lambda control: (control.at_ns or 0, control.id))
 
 
 async def facts_on_kafka(kafka: KafkaSettings) -> list[Facts]:
-    """Return the facts of every device and source; raises Retry where Kafka does not answer."""
+    """Return the facts of every device and source; raises Retry if Kafka does not answer."""
     return await _newest(kafka, FACTS, Facts)
 
 
 def facts_of_file(path: Path) -> tuple[list[Facts], list[str]]:
-    """Return the facts of a file, and a line for each reason to skip some; raises Misconfigured for no such file."""
+    """Return the facts of a file, and a line for each reason to skip some; raises Misconfigured if it is missing."""
     rejected = RejectedRows()
     return read_lines(Facts, path, rejected), rejected.lines()
 
@@ -73,7 +73,7 @@ async def remediation_revisions(kafka: KafkaSettings, id_prefix: str) -> list[Re
     ids = sorted({remediation.id for remediation in found})
     if len(ids) != 1:
         raise NoSuchRemediation(f"several: {', '.join(ids)}" if ids else f"no remediation {id_prefix}")
-    # Each once: a restart may have published one twice.
+    # Removes repetitions, because a restart may have published a revision twice.
     return [revision for _, revision in sorted({one.revision: one for one in found}.items())]
 
 
@@ -104,7 +104,7 @@ async def _newest(kafka: KafkaSettings, topic: Topic, model: type[_Model]) -> li
 
 
 async def _containing(kafka: KafkaSettings, topic: Topic, text: str, model: type[_Revised]) -> list[_Revised]:
-    """Return the messages of a topic that contain a text, searched as bytes: most records need no parsing."""
+    """Return the messages of a topic that contain a text; searches bytes, so that most records need no parsing."""
     wanted = text.encode()
     values = [r.value async for r in read_to_end(kafka, topic) if r.value is not None and wanted in r.value]
     return [message for value in values if (message := _decoded(topic, value, model)) is not None]
@@ -119,7 +119,7 @@ async def _follow(
 
 
 def _decoded(topic: Topic, value: bytes, model: type[_Revised], headers: Headers = ()) -> _Revised | None:
-    """Return a message; None for a record that is none, which the stages publish to the rejected topic."""
+    """Return a message; None for an unreadable record, which the stages publish on the rejected topic."""
     try:
         message = decode(topic, value, headers)
     except Reject:

@@ -15,7 +15,7 @@ def finding_line(finding: Finding) -> str:
 def finding_report(
     finding: Finding, children: Iterable[Finding], remediations: Iterable[Remediation], revisions: int
 ) -> Iterator[str]:
-    """Yield a finding with its evidence, the findings that it explains, and the decisions on it, line by line."""
+    """Yield a finding with its evidence, its child findings, and the decisions on it, line by line."""
     yield from _identity(finding, revisions)
     yield from _impact(finding)
     if (forecast := finding.forecast) is not None:
@@ -54,9 +54,9 @@ def _identity(finding: Finding, revisions: int) -> Iterator[str]:
 
 
 def revision_lines(revisions: Iterable[Finding]) -> Iterator[str]:
-    """Yield a line for each revision that changes something: its time, its status, and what it changed.
+    """Yield a line for each revision with a visible change: its time, its status, and the changes.
 
-    Revisions that change nothing visible, such as the end of an evidence window that advanced, are counted.
+    Revisions without a visible change, such as an advanced end of an evidence window, are counted.
     """
     previous: Finding | None = None
     unchanged = 0
@@ -75,7 +75,7 @@ def revision_lines(revisions: Iterable[Finding]) -> Iterator[str]:
 
 
 def _state(finding: Finding) -> tuple[Status, Severity, bool]:
-    """Return the visible state; UPDATED is OPEN with other evidence, whose changes are listed."""
+    """Return the visible state; UPDATED counts as OPEN, because the changes of its evidence are listed."""
     status = Status.OPEN if finding.status is Status.UPDATED else finding.status
     return status, finding.severity, finding.final
 
@@ -91,7 +91,7 @@ def _changes(before: Finding, after: Finding) -> Iterator[tuple[str, str]]:
 
 
 def _decision_reason(remediation: Remediation) -> str:
-    """Return the guard that binds, with its numbers; else the reason."""
+    """Return the binding guard with its numbers, else the reason."""
     if not remediation.constraint:
         return f": {remediation.reason}" if remediation.reason else ""
     numbers = _numbers(("observed", remediation.constraint_observed), ("limit", remediation.constraint_limit))
@@ -164,7 +164,7 @@ _REPAIRABLE = (
 
 
 def remediation_line(remediation: Remediation) -> str:
-    """Return a remediation on one line, with its state and the guard that binds."""
+    """Return a remediation on one line, with its state and the binding guard."""
     fields = [
         format_time(remediation.decided_at_ns), f"{state_name(remediation):<14}", f"{remediation.action.name:<16}",
         remediation.target.id,
@@ -173,7 +173,7 @@ def remediation_line(remediation: Remediation) -> str:
 
 
 def decision_reason(remediation: Remediation) -> str:
-    """Return the guard that binds with its numbers, else the reason."""
+    """Return the binding guard with its numbers, else the reason."""
     return _constraint(remediation) or remediation.reason
 
 
@@ -188,7 +188,7 @@ def is_waiting(remediation: Remediation) -> bool:
 
 
 def is_rejectable(remediation: Remediation) -> bool:
-    """Return whether a person may reject it: it waits, or is approved and not accepted yet."""
+    """Return whether a person may reject it, because it waits or is approved but not accepted yet."""
     return is_waiting(remediation) or remediation.state is RemediationState.APPROVED
 
 
@@ -200,7 +200,7 @@ def is_repairable(remediation: Remediation) -> bool:
 
 
 def explanation(revisions: Sequence[Remediation]) -> Iterator[str]:
-    """Yield the last revision with the guard that binds, the condition that would satisfy it, and the history."""
+    """Yield the last revision with the binding guard, the condition that would satisfy it, and the history."""
     last = revisions[-1]
     yield f"{last.action.name} {last.target.id}: {state_name(last)}"
     yield f"  id           {last.id}" + (f", attempt {last.attempt}" if last.attempt else "")
@@ -232,7 +232,7 @@ def explanation(revisions: Sequence[Remediation]) -> Iterator[str]:
 
 
 def _constraint(remediation: Remediation) -> str:
-    """Return the guard that binds, with its number and values."""
+    """Return the binding guard with its number and values."""
     if not remediation.constraint:
         return ""
     number = f"{remediation.guard} " if remediation.guard else ""

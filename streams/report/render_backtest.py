@@ -10,7 +10,7 @@ from streams.wire.models import Finding, Remediation
 
 
 def difference_lines(differences: Differences) -> Iterator[str]:
-    """Yield the counts, then one line per finding that differs: + appears, - disappears, ~ changes."""
+    """Yield the counts, then one line per different finding: + appears, - disappears, ~ changes."""
     counts = len(differences.appeared), len(differences.disappeared), len(differences.changed), differences.same
     yield "{} appear, {} disappear, {} change, {} are the same".format(*counts)
     yield from (f"+ {_difference_line(finding)}" for finding in differences.appeared)
@@ -65,7 +65,7 @@ _SHORT_DAYS = 7
 
 
 def tuning_lines(tuning: Tuning) -> Iterator[str]:
-    """Yield a line for each candidate, the settings as TOML, and some of the findings that come and go."""
+    """Yield a line for each candidate, the settings as TOML, and some of the findings that appear and disappear."""
     extent = f"{tuning.days:.2f} days, {tuning.messages} messages"
     yield f"{tuning.detector} over {extent}; wanted: {tuning.per_week:g} a week"
     if tuning.days < _SHORT_DAYS:

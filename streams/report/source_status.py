@@ -1,7 +1,7 @@
-"""Reads how each device is read: its sources, their newest readings and errors, and devices without a collector.
+"""Reports the sources of each device, with their newest readings and errors, and devices without a collector.
 
-Statuses come from Kafka, the inventory too. A running collector repeats the status of a target at least every
-`status_every_s`, so the time of the newest reading is up to that old; ClickHouse has the exact one.
+Statuses and the inventory come from Kafka. A running collector repeats the status of a target at least every
+`status_every_s`, so its time of the newest reading can be that old; ClickHouse has the exact time.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ from streams.wire.topics import COLLECTOR_STATUS
 
 STALE_CADENCES = 3.0
 STALE_LEAST_NS = 30_000_000_000
-"""A source is silent after max(3 x its cadence, 30 s), as for telemetry/stale (DESIGN 2)."""
+"""A source is silent after max(3 x its cadence, 30 s), as in telemetry/stale (DESIGN 2)."""
 STATUS_EVERY_NS = 60_000_000_000
-"""The default interval of statuses of a target whose samples arrive."""
+"""The default interval of the statuses of a target with samples."""
 _NAMES = 5
-"""The names that a line lists."""
+"""The limit of names on a line."""
 _QUERY_NS = 3_600_000_000_000
 _NEWEST = (
     "SELECT device, source, toUnixTimestamp64Nano(max(sampled_at)) FROM sample_messages"
     " WHERE sampled_at >= fromUnixTimestamp64Nano({since:Int64}, 'UTC') GROUP BY device, source"
 )
-"""The newest readings; a source without one for an hour has none."""
+"""The query for the newest readings of the last hour."""
 
 
 class SourceState(StrEnum):
@@ -43,9 +43,9 @@ class SourceState(StrEnum):
     UP = "up"
     UNREACHABLE = "unreachable"
     SILENT = "silent"
-    """No status and no reading within the limit: the collector is dead or cannot reach Kafka."""
+    """No status and no reading within the limit: the collector has stopped or cannot reach Kafka."""
     ENDED = "ended"
-    """The collector ended in order, or no longer has this target."""
+    """The collector ended gracefully, or no longer has this target."""
     NO_COLLECTOR = "no collector"
     """A device of the inventory without any source."""
 
@@ -67,7 +67,7 @@ class SourceRow:
         return None if self.last_reading_ns is None else max(0, now_ns - self.last_reading_ns)
 
     def as_dict(self, now_ns: int) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the row as JSON values."""
         return {
             "device": self.device, "source": self.source, "state": str(self.state), "collector": self.collector,
             "last_reading_ns": self.last_reading_ns, "lag_ns": self.lag_ns(now_ns), "cadence_ns": self.cadence_ns,
@@ -76,13 +76,13 @@ class SourceRow:
 
 
 async def read_statuses(kafka: KafkaSettings) -> list[CollectorStatus]:
-    """Return the newest status of each device, source and collector; raise Retry."""
+    """Return the newest status of each device, source and collector; raises Retry."""
     statuses = await read_newest(kafka, COLLECTOR_STATUS)
     return [status for status in statuses.newest.values() if isinstance(status, CollectorStatus)]
 
 
 def newest_readings(client: QueryClient, now_ns: int) -> dict[tuple[str, str], int]:
-    """Return the time of the newest stored reading of each device and source; raise Retry or Misconfigured."""
+    """Return the time of the newest stored reading of each device and source; raises Retry or Misconfigured."""
     return {(device, source): at for device, source, at in client.query(_NEWEST, {"since": now_ns - _QUERY_NS})}
 
 
@@ -92,9 +92,9 @@ def source_rows(
     now_ns: int,
     newest: Mapping[tuple[str, str], int] | None = None,
 ) -> list[SourceRow]:
-    """Return a row for each source of each device, and one for each device of the inventory that has none.
+    """Return a row for each source of each device, and one for each device of the inventory without a source.
 
-    Of several collectors that read one source, the best is the row: `up` before `unreachable`, then the newest.
+    If several collectors read one source, the row has the best: `up` before `unreachable`, then the newest.
     """
     best: dict[tuple[str, str], SourceRow] = {}
     for status in statuses:
@@ -113,7 +113,7 @@ def source_rows(
 
 
 def blind_lines(rows: Iterable[SourceRow], inventory: Inventory | None) -> Iterator[str]:
-    """Yield a line for each target that is not read, and for the devices of each kind that no collector reads."""
+    """Yield a line for each target without readings, and one for each kind's devices without a collector."""
     missing = set()
     for row in rows:
         if row.state is SourceState.NO_COLLECTOR:
@@ -159,7 +159,7 @@ def _row(status: CollectorStatus, now_ns: int) -> SourceRow:
 
 
 def _with_reading(row: SourceRow, now_ns: int, newest: Mapping[tuple[str, str], int]) -> SourceRow:
-    """Return the row with the stored time of its newest reading, by which a silent collector may still be up."""
+    """Return the row with the stored time of its newest reading, which may show that a silent source is up."""
     at_ns = max(newest.get((row.device, row.source), 0), row.last_reading_ns or 0) or None
     limit_ns = max(STALE_CADENCES * (row.cadence_ns or 0), STALE_LEAST_NS)
     if row.state is SourceState.SILENT and at_ns is not None and now_ns - at_ns <= limit_ns:
@@ -173,16 +173,16 @@ def _rank(row: SourceRow) -> tuple[int, int]:
 
 
 FIRST_S = 20.0
-"""Longer than the first attempt of any collector: SNMP reports no answer after 6 s (3 tries of 2 s)."""
+"""The first wait, longer than any collector's first attempt: SNMP times out after 6 s (3 tries of 2 s)."""
 EVERY_S = 30.0
 _RETRY_S = 2.0
-"""Between two looks at first readings that are not due yet."""
+"""The interval of checks until first readings are due."""
 
 
 async def watch_blindness(
     settings: Callable[[], Settings | None], print_line: Callable[[str], None], cadence_s: float
 ) -> None:
-    """Print until cancelled; `settings` returns None while the servers start.
+    """Print the lines of blind_lines() until cancelled; `settings` returns None while the servers start.
 
     `cadence_s` is the longest cadence of the collectors.
     """
@@ -196,7 +196,7 @@ async def watch_blindness(
             inventory = await inventory_in_effect(found.kafka, now_ns)
             rows = source_rows(await read_statuses(found.kafka), inventory, now_ns)
         except (Retry, Misconfigured):
-            # The brokers are away or restarting, which the supervisor and the parts' logs report.
+            # The brokers are unavailable or restarting, which the supervisor and the parts' logs report.
             await asyncio.sleep(EVERY_S)
             continue
         if printed is None and not are_due(rows, inventory, time.monotonic() - begin_s, cadence_s):
@@ -210,14 +210,14 @@ async def watch_blindness(
 
 
 def are_due(rows: list[SourceRow], inventory: Inventory | None, waited_s: float, cadence_s: float) -> bool:
-    """Return whether all targets had time for a first reading: collectors spread them over their cadence."""
+    """Return whether all targets had time for a first reading, which collectors spread over their cadence."""
     if rows and inventory is not None and all(row.state is SourceState.UP for row in rows):
         return True
     return waited_s >= FIRST_S + cadence_s
 
 
 def changes(printed: frozenset[str] | None, lines: list[str], rows: list[SourceRow]) -> list[str]:
-    """Return the lines to print: those that are new, and how much is read whenever something changed."""
+    """Return the new lines, and after a change also the number of devices that are read."""
     if printed is not None and printed == frozenset(lines):
         return []
     up = sum(row.state is SourceState.UP for row in rows)

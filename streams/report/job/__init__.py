@@ -1,1 +1,1 @@
-"""`railsight job ID`: was the network clean for a job, and how much of it was seen."""
+"""Reports for `railsight job ID` whether the network of a job was clean, and how much of it was covered."""

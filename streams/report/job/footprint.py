@@ -1,9 +1,8 @@
-"""The network of a job and its coverage: the links of its hosts and paths, and the share of their time that is read.
+"""Computes the network of a job (the links of its hosts and paths), and the covered share of its time.
 
-With one leaf the traffic stays at the leaf; with several it may take their uplinks, and with several pods also the
-links above those. A port is covered while a source of its host reads it, or a source of the switch at its far end:
-either end reports whether the link is up. It is not covered between two readings that are further apart than the
-timeout of telemetry/stale.
+With one leaf the traffic stays at the leaf; with several it may use their uplinks, and with several pods also the links
+above. A port is covered while a source of its host or of its switch reads it, because either end reports whether the
+link is up. It is not covered between two readings with a distance above the timeout of telemetry/stale.
 """
 
 from collections import defaultdict
@@ -24,20 +23,20 @@ class JobFootprint:
     job: str
     window: Interval
     allocations: dict[str, list[Interval]]
-    """By host, clipped to the window."""
+    """Host -> its intervals, clipped to the window."""
     host_links: tuple[LinkRow, ...]
     """The hosts' own links."""
     path_links: frozenset[str]
-    """Ids of the links that its traffic may take."""
+    """Ids of the links that its traffic may use."""
     devices: frozenset[str]
-    """Hosts and switches at these links."""
+    """The hosts and switches at these links."""
     pods: frozenset[str]
 
 
 def job_footprint(
     client: QueryClient, job: str, window: Interval, allocations: Iterable[JobAllocation]
 ) -> JobFootprint:
-    """Return the footprint by the inventory that was in effect at the window's end."""
+    """Return the footprint by the inventory in effect at the window's end."""
     by_host: dict[str, list[Interval]] = defaultdict(list)
     for allocation in allocations:
         by_host[allocation.device].append((allocation.start_ns, allocation.end_ns))
@@ -96,7 +95,7 @@ Names = Mapping[tuple[str, str], set[str]]
 
 
 def job_coverage(footprint: JobFootprint, readings: Iterable[SourceReadings], rows: Rows, names: Names) -> Coverage:
-    """Return the coverage by the readings of the hosts and of the switches that they are connected to."""
+    """Return the coverage by the readings of the hosts and of their switches."""
     by_device: dict[str, list[SourceReadings]] = {}
     for reading in readings:
         by_device.setdefault(reading.device, []).append(reading)
@@ -125,6 +124,6 @@ def _share(gaps: list[Interval], total: int) -> float:
 
 
 def _unread_intervals(reading: SourceReadings, window: Interval) -> list[Interval]:
-    """Return the gaps between the source's readings, and those before its first and after its last reading."""
+    """Return the gaps between a source's readings, before its first and after its last reading."""
     edges = ((window[0], reading.first_ns), (reading.last_ns, window[1]))
     return merge_intervals([*reading.gaps, *((begin, end) for begin, end in edges if end - begin > reading.limit_ns)])

@@ -1,7 +1,7 @@
-"""Findings that affected a job: open while it ran, and at its hosts, its links or its paths; worst first.
+"""Selects the findings that affected a job: open while it ran, at its hosts, links or paths; worst first.
 
-A finding that only reports missing data affects no job: it belongs to the coverage. A fault of a host stops a job as
-well as one of the network does: only the second makes the network of the job unclean.
+A finding that only reports missing data belongs to the coverage. A fault of a host can stop a job too, but only a fault
+of the network makes the network of the job unclean.
 """
 
 from collections.abc import Iterable
@@ -15,18 +15,18 @@ from streams.wire.models import Cause, Condition, Finding, Severity
 
 HOST_CONDITIONS = frozenset(one.condition for one in DETECTORS if one.job_domain is JobDomain.HOST)
 NEUTRAL_CONDITIONS = frozenset(one.condition for one in DETECTORS if one.job_domain is JobDomain.NEITHER)
-"""Conditions of the observation and of versions: they stop no traffic."""
+"""Conditions of the observation and of versions, which stop no traffic."""
 HOST_CAUSES = frozenset(
     {
         Cause.HOST, Cause.PCIE, Cause.PCIE_WIDTH, Cause.PCIE_SPEED, Cause.GPU, Cause.GPU_MEMORY, Cause.GPU_OFF_BUS,
         Cause.NVLINK,
     }
 )  # fmt: skip
-"""Causes within a host, also of a slow rail. Congestion that they cause is one of the network for the other jobs."""
+"""Causes within a host, also of a slow rail. The congestion that they cause is a network fault for the other jobs."""
 
 
 def domain_of(finding: Finding) -> JobDomain:
-    """Return the domain of a finding; by its detector and its cause."""
+    """Return the domain of a finding by its detector and its cause."""
     condition = finding.condition
     if condition in NEUTRAL_CONDITIONS:
         return JobDomain.NEITHER
@@ -37,22 +37,22 @@ def domain_of(finding: Finding) -> JobDomain:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """A finding, how long it overlapped the job, the affected hosts of the job, and the findings that it explains."""
+    """A finding with its overlap with the job, the job's affected hosts, and its child findings."""
 
     finding: Finding
     overlap_ns: int
     hosts: tuple[str, ...]
-    """Hosts of the job; empty where the finding is on one of its paths."""
+    """The affected hosts of the job; empty for a finding on one of its paths."""
     children: tuple["Impact", ...] = ()
 
     @property
     def is_significant(self) -> bool:
-        """True if it may have slowed or stopped the job: INFO is listed only."""
+        """True if it may have slowed or stopped the job; INFO is only listed."""
         return self.finding.severity >= Severity.WARNING or any(child.is_significant for child in self.children)
 
     @property
     def domain(self) -> JobDomain:
-        """The domain of the root finding, which explains its children; of a neutral one, that of its children."""
+        """The domain of the root finding; for a neutral root, the domain of its children."""
         if (own := domain_of(self.finding)) is not JobDomain.NEITHER:
             return own
         below = {child.domain for child in self.children if child.is_significant}
@@ -95,7 +95,7 @@ def _sort_by_severity(impacts: Iterable[Impact]) -> tuple[Impact, ...]:
 
 def _impact(footprint: JobFootprint, finding: Finding) -> Impact | None:
     begin, end = finding.started_at_ns, finding.resolved_at_ns or footprint.window[1]
-    # A finding without a duration still takes place at one time.
+    # A finding without a duration still occurs at one time.
     occurred = begin, max(end, begin + 1)
     radius = finding.blast_radius
     ends = [end_.device for end_ in (finding.subject.a, finding.subject.z) if end_ is not None]
@@ -115,6 +115,6 @@ def _is_on_path(footprint: JobFootprint, finding: Finding) -> bool:
     if subject.z is not None:
         return subject.id in footprint.path_links or not footprint.path_links.isdisjoint(subject.former_ids)
     if subject.a is not None:
-        # A port without a known link, or a device: hosts of other jobs are on no path.
+        # A port without a known link, or a device; hosts of other jobs are on no path.
         return subject.a.device in footprint.devices
     return subject.is_pod and subject.pod in footprint.pods

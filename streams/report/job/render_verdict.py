@@ -1,4 +1,4 @@
-"""Renders the verdict on a job's network as text: the answer, the impact, the coverage, and its gaps."""
+"""Renders the verdict on a job's network as text: the conclusion, the impact, the coverage and its gaps."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from streams.report.job.witness import CollectiveReport
 from streams.wire.models import Severity
 
 _MAX_LINES = 20
-"""Lines of ports with gaps, and of reports of NCCL; `--json` has all."""
+"""The limit of lines of ports with gaps, and of reports of NCCL; `--json` has all."""
 _MAX_HOSTS = 4
 _MAX_GAPS = 3
 
@@ -85,7 +85,7 @@ def _impact_lines(impact: Impact, indent: str) -> Iterator[str]:
     yield f"{indent}  {when}{still_open}; {_affected_hosts(impact)}"
     radius = finding.blast_radius
     if finding.condition.is_congestion:
-        # For congestion the origin of the traffic matters.
+        # For congestion, the origin of the traffic is relevant.
         yield f"{indent}  cause {finding.cause.label or 'unknown'}; jobs {', '.join(radius.jobs) if radius else ''}"
         yield from (f"{indent}  {evidence.statement}" for evidence in finding.evidence)
     elif radius is not None and radius.capacity_lost_ratio:
@@ -169,16 +169,16 @@ def _gap_times(gaps: Iterable[Interval]) -> str:
 
 
 def _percent(share: float) -> str:
-    """Return a share as a percentage that is 100 only for all of it."""
+    """Return a share as a percentage, which is 100 only for a share of 1."""
     return "100 %" if share >= 1 else f"{min(share, 0.9999):.2%}".replace("%", " %")
 
 
 _MAX_SIZES = 3
-"""Sizes of one benchmark that are far below their peers; `--json` has all."""
+"""The limit of printed sizes of one benchmark that are far below their peers; `--json` has all."""
 
 
 def collective_lines(reports: Sequence[CollectiveReport], limit: int) -> Iterator[str]:
-    """Yield the benchmarks, those that are witnesses first, at most `limit` of them."""
+    """Yield at most `limit` benchmarks, slow or wrong ones first."""
     if reports:
         yield "nccl-tests"
     for one in sorted(reports, key=lambda one: (not one.is_witness, one.at_ns))[:limit]:

@@ -1,4 +1,4 @@
-"""A job as its scheduler describes it: whose it is, where its last run is, and since when nothing is known of it."""
+"""Summarizes a job by its scheduler's data: its tenant, its last run, and the time of the last report."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ COLUMNS = ("JOB", "USER", "TEAM", "TENANT", "HOSTS", "GPUS", "START", "END", "ST
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """One job; hosts, GPUs and state are those of its last run."""
+    """One job, with the hosts, GPUs and state of its last run."""
 
     job: str
     name: str
     user: str
     team: str
     tenant: str
-    """Empty where the hosts of a job without a tenant of its own have different ones."""
+    """The tenant; empty if the job has none and its hosts have different ones."""
     scheduler: str
     scheduler_ids: tuple[str, ...]
     array_job: str
     state: str
     hosts: tuple[str, ...]
     gpus: int | None
-    """None where the scheduler does not report them."""
+    """The number of GPUs; None if the scheduler does not report it."""
     requeues: int
     start_ns: int
     end_ns: int | None
@@ -36,12 +36,12 @@ class JobSummary:
 
 
 def summaries(stays: Iterable[JobStay]) -> list[JobSummary]:
-    """Return one summary for each job, by its name; the stays are sorted by job and run."""
+    """Return one summary per job, sorted by name; the stays must be sorted by job and run."""
     return [_summary(list(own)) for _, own in groupby(stays, attrgetter("job"))]
 
 
 def of_tenant(found: Iterable[JobSummary], tenant: str | None) -> list[JobSummary]:
-    """Return the jobs of a tenant, all of them for None: tenants are separated only where that is asked for."""
+    """Return the jobs of a tenant, or all jobs for None."""
     return [each for each in found if tenant in (None, each.tenant)]
 
 
@@ -62,7 +62,7 @@ def _summary(stays: list[JobStay]) -> JobSummary:
 
 
 def summary_lines(summary: JobSummary, now_ns: int) -> Iterator[str]:
-    """Yield what the scheduler reports about one job; nothing for one that only the inventory has."""
+    """Yield the scheduler's data about one job; nothing for a job that only the inventory has."""
     if not summary.scheduler:
         if summary.tenant:
             yield f"tenant {summary.tenant}"

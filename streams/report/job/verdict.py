@@ -1,4 +1,4 @@
-"""The verdict on the network of a job: the findings that affected it, and how much of it was covered."""
+"""Computes the verdict on the network of a job from the findings that affected it and from its coverage."""
 
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -22,7 +22,7 @@ from streams.wire.models import Finding
 
 
 class Conclusion(Enum):
-    """The answers: the part of the cluster that affected the job, if its network is known well enough."""
+    """The conclusions: the part of the cluster that affected the job, or that the coverage does not suffice."""
 
     NETWORK = "network"
     HOST = "host"
@@ -32,7 +32,7 @@ class Conclusion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict; `stale` are the findings that report missing data."""
+    """The verdict; `stale` has the findings that report missing data."""
 
     footprint: JobFootprint
     impacts: tuple[Impact, ...]
@@ -41,10 +41,10 @@ class Verdict:
     min_coverage: float
     witness_reports: tuple[WitnessReport, ...] = ()
     summary: JobSummary | None = None
-    """The description of the job; None where only older inventories have its allocations."""
+    """The description of the job; None if only older inventories have its allocations."""
     collectives: tuple[CollectiveReport, ...] = ()
     rails: tuple[RailBandwidth, ...] = ()
-    """Shares of the nominal bandwidth that its rails delivered. They decide nothing: a job may send less."""
+    """The shares of nominal bandwidth that its rails delivered; the verdict ignores them, as a job may send less."""
 
     def significant(self, domain: JobDomain) -> list[Impact]:
         """Return the significant impacts of a domain."""
@@ -52,7 +52,7 @@ class Verdict:
 
     @property
     def conclusion(self) -> Conclusion:
-        """The answer. A finding about the network is evidence whatever the coverage; its absence is not."""
+        """The conclusion. A network finding is evidence with any coverage; its absence needs sufficient coverage."""
         if not self.is_clean:
             return Conclusion.NETWORK
         if not self.is_covered:
@@ -63,12 +63,12 @@ class Verdict:
 
     @property
     def unexplained(self) -> list[WitnessReport]:
-        """Transport errors of NCCL, where no finding explains any."""
+        """Transport errors of NCCL, if no finding explains any of them."""
         return [] if self._has_finding else [one for one in self.witness_reports if one.is_transport_error]
 
     @property
     def slow_collectives(self) -> list[CollectiveReport]:
-        """Benchmarks that were slow or had wrong results, where no finding explains any."""
+        """Benchmarks that were slow or had wrong results, if no finding explains any of them."""
         return [] if self._has_finding else [one for one in self.collectives if one.is_witness]
 
     @property
@@ -82,15 +82,15 @@ class Verdict:
 
     @property
     def is_covered(self) -> bool:
-        """True if the coverage suffices for a verdict: enough of all ports, and something of each."""
+        """True if the coverage suffices for a verdict: enough of all ports together, and some of each port."""
         return self.coverage.share >= self.min_coverage and all(port.share > 0 for port in self.coverage.ports)
 
     def is_of_tenant(self, tenant: str) -> bool:
-        """Return whether the job is known to be of a tenant."""
+        """Return whether the job is known to belong to a tenant."""
         return self.summary is not None and self.summary.tenant == tenant
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values; shares from 0 to 1, times in Unix ns."""
+        """Return the verdict as JSON values; shares from 0 to 1, times in Unix ns."""
         footprint = self.footprint
         return {
             "job": footprint.job, "from_ns": footprint.window[0], "to_ns": footprint.window[1],
@@ -167,7 +167,7 @@ def _with_parents(client: QueryClient, near: list[Finding]) -> list[Finding]:
 
 
 def _ends(footprint: JobFootprint) -> list[str]:
-    """Return the hosts and the switches that they are connected to."""
+    """Return the hosts and their switches."""
     return sorted({*footprint.allocations, *(link.upper for link in footprint.host_links)})
 
 

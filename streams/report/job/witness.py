@@ -1,9 +1,9 @@
-"""Witnesses of a job on its hosts while it ran: reports of NCCL, and collective benchmarks (nccl-tests).
+"""Evaluates witnesses on a job's hosts while it ran: reports of NCCL, and collective benchmarks (nccl-tests).
 
-No detector reads these events: a report of NCCL is the end of a chain whose begin the detectors find. Transport errors
-that no finding explains make the network of a job unknown. A benchmark is compared with those of the week before with
-the same operation, type, size, number of hosts and of ranks. One that is far below them, or that had wrong results, is
-a witness: something was slow that a detector may not have seen. Small sizes measure latency and are not compared.
+No detector reads these events, because a report of NCCL is the end of a chain whose begin the detectors find. Transport
+errors without an explaining finding make the network of a job unknown. A benchmark is compared with benchmarks of the
+week before with the same operation, type, size, number of hosts and of ranks. A benchmark far below them, or with wrong
+results, is a witness of a fault that a detector may have missed. Small sizes measure latency and are not compared.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ from streams.wire.nccl_codes import is_transport_error
 
 @dataclass(frozen=True, slots=True)
 class WitnessReport:
-    """One report of NCCL, at its first time; equal reports of several hosts are one."""
+    """One report of NCCL with its first time; equal reports of several hosts are merged."""
 
     at_ns: int
     host: str
@@ -31,14 +31,14 @@ class WitnessReport:
 
     @property
     def is_transport_error(self) -> bool:
-        """Return whether the network or an HCA failed; a dead peer or a straggler may have any cause."""
+        """Return whether the network or an HCA failed; a failed peer or a straggler may have any cause."""
         return is_transport_error(self.code)
 
 
 def witness_reports(
     footprint: JobFootprint, events: Iterable[NcclEvent], names: Mapping[tuple[str, str], set[str]]
 ) -> tuple[WitnessReport, ...]:
-    """Return the reports on hosts of the job while it was on them; `names` are the other names of ports."""
+    """Return the reports on hosts of the job while it ran there; `names` has the other names of ports."""
     rails = {(link.lower, link.lower_port): link.rail for link in footprint.host_links}
     found: dict[tuple[int, str], WitnessReport] = {}
     for event in events:
@@ -52,11 +52,11 @@ def witness_reports(
 
 
 PEERS_NS = 7 * 86_400 * 10**9
-"""The retention of sample_lanes."""
+"""The period of comparable benchmarks: the retention of sample_lanes."""
 MIN_PEERS = 3
-"""A median of fewer follows one outlier (choice)."""
+"""The fewest peers, because a median of fewer depends on one outlier (choice)."""
 _SLOW_RATIO = 0.8
-"""nccl-tests calls 10 % below an expected bandwidth a failure (util.cu); twice that, as peers ran at other times."""
+"""nccl-tests fails at 10 % below the expected bandwidth (util.cu); this is twice that, as peers ran at other times."""
 _DEVIATIONS = 3 * 1.4826
 """Three standard deviations, from the median absolute deviation of a normal distribution."""
 _BANDWIDTH_BOUND = 0.5
@@ -85,20 +85,20 @@ class CollectiveReport:
     hosts: tuple[str, ...]
     ranks: int
     rails: tuple[int, ...]
-    """The rails of its GPUs on hosts of the job; empty where they are not known."""
+    """The rails of its GPUs on hosts of the job; empty if they are unknown."""
     best: CollectiveResult | None
     slow: tuple[SlowResult, ...]
-    """The worst first."""
+    """Slow results, the worst first."""
     wrong: int
-    """Wrong elements of all results."""
+    """The number of wrong elements in all results."""
 
     @property
     def is_witness(self) -> bool:
-        """Return whether something was slow or wrong."""
+        """Return whether a result was slow or wrong."""
         return bool(self.slow or self.wrong)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the report as JSON values."""
         return {
             "at_ns": self.at_ns, "hosts": list(self.hosts), "ranks": self.ranks, "rails": list(self.rails),
             "best": None if self.best is None else {
@@ -115,7 +115,7 @@ def collective_reports(
     gpus: Gpus,
     gpus_of_hosts: Mapping[str, tuple[str, ...]],
 ) -> tuple[CollectiveReport, ...]:
-    """Return the benchmarks on hosts of the job while it was on them, by time."""
+    """Return the benchmarks on hosts of the job while it ran there, by time."""
     by_benchmark: dict[int, list[CollectiveResult]] = defaultdict(list)
     by_key: dict[_Key, dict[int, float]] = defaultdict(dict)
     for result in results:
@@ -144,7 +144,7 @@ def _is_of_job(footprint: JobFootprint, host: str, at_ns: int) -> bool:
 
 
 def _key(result: CollectiveResult, gpus: Gpus) -> _Key:
-    """Return what comparable results have in common."""
+    """Return the key that comparable results share."""
     ranks = sum(map(len, gpus.get(result.at_ns, {}).values()))
     return result.row, result.placement, len(result.hosts), ranks, result.ranks
 
@@ -175,9 +175,9 @@ def _ratio(one: SlowResult) -> float:
 def _rails(
     footprint: JobFootprint, gpus: Mapping[str, tuple[str, ...]], gpus_of_hosts: Mapping[str, tuple[str, ...]]
 ) -> tuple[int, ...]:
-    """Return the rails of GPUs, which are spread evenly over the rails of their host in the order of their addresses.
+    """Return the rails of GPUs, which are spread evenly over their host's rails in the order of their addresses.
 
-    A host that does not report its GPUs has those of the benchmark, if there are as many as rails at least.
+    For a host that does not report its GPUs, the benchmark's GPUs are used if they are at least as many as the rails.
     """
     found: set[int] = set()
     for host, used in gpus.items():

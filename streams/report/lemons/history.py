@@ -1,4 +1,4 @@
-"""Scores the faults and the fleet of ClickHouse, with the parts of links by time; publishes and renders the scores."""
+"""Scores faults from ClickHouse, with the parts of links by time; publishes and renders the scores."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,7 +73,7 @@ def named_parts(row: PartsRow) -> dict[str, Part]:
 
 
 def parts_of(link: LinkEnds, devices: Mapping[str, Mapping[str, Sequence[_Parts]]], at_ns: int) -> frozenset[Part]:
-    """Return the parts at both ends of a link at a time; of parts that were first read later, the earliest."""
+    """Return the parts at both ends of a link at a time, or the earliest parts if they were first read later."""
     ends = ((link.lower, link.lower_port), (link.upper, link.upper_port))
     found: set[Part] = set()
     for device, port in ends:
@@ -86,7 +86,7 @@ def parts_of(link: LinkEnds, devices: Mapping[str, Mapping[str, Sequence[_Parts]
 
 
 async def publish_lemons(kafka: KafkaSettings, lemons: Sequence[Lemon]) -> int:
-    """Publish the scores, and remove those of subjects that have none any more; return the number of records."""
+    """Publish the scores, and remove the scores of subjects without one; return the number of records."""
     records = [encode(LEMONS, lemon) for lemon in lemons]
     current = {record.key for record in records}
     obsolete = sorted((await read_newest(kafka, LEMONS)).keys - current)
@@ -94,12 +94,12 @@ async def publish_lemons(kafka: KafkaSettings, lemons: Sequence[Lemon]) -> int:
 
 
 _SUBJECT = 17
-"""Characters of a subject, with which the widest row of a firmware fits 80 columns."""
+"""The characters of a subject with which the widest row of a firmware fits 80 columns."""
 LEMON_COLUMNS = ("", "KIND", "SUBJECT", "FAULTS", "REST", "RATIO")
 
 
 def lemon_cells(lemon: Lemon, *, is_cut: bool) -> list[str]:
-    """Return the row of a subject; a lemon has a mark. With `is_cut`, the middle of a long subject is left out."""
+    """Return the row of a subject, with a mark for a lemon; `is_cut` omits the middle of a long subject."""
     return [
         "*" if is_lemon(lemon) else "",
         lemon.kind.name.lower(),
@@ -127,7 +127,7 @@ def _short(number: float) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """Return a text with its middle cut: both ends of a link stay recognisable."""
+    """Return a text without its middle, so that both ends of a link stay recognizable."""
     if len(text) <= width:
         return text
     begin = (width - 1) // 2

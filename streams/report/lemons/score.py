@@ -1,10 +1,9 @@
-"""Scores links, hosts, part numbers and firmware by their faults in a time, each against the rest of its kind.
+"""Scores links, hosts, part numbers and firmware by their faults in a period, compared with the rest of their kind.
 
 A fault is a finding, a repair after which the target did not qualify, or a relapse on probation. The rate of a link or
-a host counts all of its faults. The rate of a part number or a firmware counts the links with faults among the links
-that have it, so that one bad link does not condemn a part that thousands of links use; a firmware is compared with the
-other firmware of the same part. A lemon is one whose ratio to the rest is above 1 with its whole interval
-(rate_ratio.py).
+host counts all its faults. The rate of a part number or firmware counts the links with faults among the links that have
+it, so that one bad link does not mark a part of thousands of links; a firmware is compared with the other firmware of
+the same part. A lemon is a subject whose ratio to the rest has its whole confidence interval above 1.
 """
 
 import math
@@ -29,13 +28,13 @@ class Part(NamedTuple):
     """The part at an end of a link."""
 
     kind: str
-    """transceiver or nic."""
+    """`transceiver` or `nic`."""
     number: str
     firmware: str = ""
 
 
 class Fault(NamedTuple):
-    """One fault of a link or a host; `parts` are those of the link at that time."""
+    """One fault of a link or host; `parts` has the link's parts at that time."""
 
     kind: FaultKind
     subject_id: str
@@ -44,13 +43,13 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The links, hosts and parts that exist: the denominators of the rates."""
+    """The existing links, hosts and parts, which are the denominators of the rates."""
 
     links: Collection[str]
     hosts: Collection[str]
-    """Their ids, `device:…`."""
+    """The ids of the hosts, `device:…`."""
     parts: Mapping[str, frozenset[Part]] = field(default_factory=dict)
-    """Link id -> its parts now."""
+    """Link id -> its present parts."""
 
 
 def scores(faults: Sequence[Fault], fleet: Fleet) -> list[Lemon]:
@@ -61,12 +60,12 @@ def scores(faults: Sequence[Fault], fleet: Fleet) -> list[Lemon]:
 
 
 def is_lemon(lemon: Lemon) -> bool:
-    """Return whether a subject certainly has more faults than the rest of its kind."""
+    """Return whether a subject has significantly more faults than the rest of its kind."""
     return (lemon.ratio_low or 0) > 1
 
 
 def _units(kind: LemonKind, faults: Iterable[Fault], members: Collection[str]) -> Iterable[Lemon]:
-    """Yield the scores of single links or hosts; faults of others, which left the fleet, do not count."""
+    """Yield the scores of single links or hosts; faults of subjects that left the fleet do not count."""
     known = members if isinstance(members, set | frozenset | dict) else frozenset(members)
     by_subject: dict[str, list[Fault]] = defaultdict(list)
     for fault in faults:
@@ -101,7 +100,7 @@ def _parts(faults: Sequence[Fault], fleet: Fleet) -> Iterable[Lemon]:
 
 @dataclass(slots=True)
 class _Group:
-    """The links that have a part, and their faults."""
+    """The links with a part, and their faults."""
 
     links: set[str] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
@@ -119,7 +118,7 @@ def _places(kind: LemonKind, parts: Iterable[Part]) -> set[tuple[str, str]]:
 
 
 def _compared(kind: LemonKind, part_kind: str, groups: Mapping[str, _Group]) -> Iterable[Lemon]:
-    """Yield the scores of groups, each compared with the links of its fleet that do not have the part."""
+    """Yield the scores of groups, each compared with the links of its fleet without the part."""
     links = set().union(*(group.links for group in groups.values()))
     faulty = set().union(*(group.faulty_links for group in groups.values()))
     for subject, group in groups.items():
@@ -137,7 +136,7 @@ def _counts(faults: Iterable[Fault]) -> dict[str, Any]:
 
 
 def _scored(lemon: Lemon, comparisons: int) -> Iterable[Lemon]:
-    """Yield the score with its ratio; nothing where there is no rest to compare with."""
+    """Yield the score with its ratio; nothing if there is no rest to compare with."""
     if lemon.fleet_exposure:
         ratio = rate_ratio(lemon.events, lemon.exposure, lemon.fleet_events, lemon.fleet_exposure, comparisons)
         yield replace(lemon, ratio=ratio.ratio, ratio_low=ratio.low, ratio_high=ratio.high)
@@ -146,12 +145,12 @@ def _scored(lemon: Lemon, comparisons: int) -> Iterable[Lemon]:
 CONFIDENCE = 0.95
 
 _STEPS = 100
-"""Bisections; each halves the interval."""
+"""The number of bisections, which each halve the interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateRatio:
-    """The ratio of two rates. None: infinite, because the rest has no events."""
+    """The ratio of two rates; None is infinite, because the rest has no events."""
 
     ratio: float | None
     low: float
@@ -161,8 +160,8 @@ class RateRatio:
 def rate_ratio(events: int, exposure: int, rest_events: int, rest_exposure: int, comparisons: int = 1) -> RateRatio:
     """Return the ratio of events / exposure to that of the rest; both exposures are positive.
 
-    With `comparisons` groups compared, all their intervals together hold with `CONFIDENCE` (Bonferroni): of many
-    healthy groups some have more events than others without any reason.
+    The intervals of all `comparisons` groups hold together with `CONFIDENCE` (Bonferroni), because among many healthy
+    groups some randomly have more events.
     """
     tail = (1 - CONFIDENCE) / 2 / comparisons
     total, scale = events + rest_events, rest_exposure / exposure
@@ -193,7 +192,7 @@ def _lower(successes: int, total: int, tail: float) -> float:
 
 
 def _at_least(successes: int, total: int, probability: float) -> float:
-    """Return the binomial probability of at least so many successes; its terms decrease below successes / total."""
+    """Return the binomial probability of at least `successes`; its terms decrease below successes / total."""
     if not 0 < probability < 1:
         return probability
     ways = math.lgamma(total + 1) - math.lgamma(successes + 1) - math.lgamma(total - successes + 1)

@@ -1,1 +1,1 @@
-"""Locality from Kafka: reads what the model needs, and prints, publishes and serves its answers."""
+"""Reads the locality model's input from Kafka, and prints, publishes and serves its answers."""

@@ -1,7 +1,7 @@
-"""The HTTP interface of the locality: JSON answers with an ETag, exports, long poll and server-sent events.
+"""Defines the HTTP interface of the locality: JSON answers with an ETag, exports, long poll and server-sent events.
 
-Every request needs the token, except that for the OpenAPI document, which has no data. All inputs are bounded, and so
-are the clients that wait. Requires `railsight[serve]`.
+Every request needs the token, except the request for the OpenAPI document, which has no data. All inputs and the number
+of waiting clients are limited. Requires `railsight[serve]`.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ from streams.report.locality.service import Current, LocalityService
 from streams.wire.errors import Misconfigured
 
 MAX_NAME = 253
-"""The longest name of a host in DNS."""
+"""The limit of a host's name in DNS."""
 _MAX_WAIT_S = 60
 _MAX_STREAM_S = 3600
 _COMMENT_S = 15.0
-"""Proxies close a connection without data after 30 to 60 s."""
+"""The interval of comments, because proxies close a connection without data after 30 to 60 s."""
 _MEDIA: dict[Format, str] = {
     "slurm": "text/plain; charset=utf-8",
     "slurm-yaml": "application/yaml",
@@ -52,7 +52,7 @@ class Problem(BaseModel):
 
 
 def _link(operation: str, **parameters: str) -> dict[str, Any]:
-    """Return a link of OpenAPI: an operation whose parameters are in an answer."""
+    """Return an OpenAPI link to an operation whose parameters are in an answer."""
     return {"operationId": operation, "parameters": parameters}
 
 

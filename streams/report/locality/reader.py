@@ -1,4 +1,4 @@
-"""Reads what locality needs from Kafka: the inventory in effect, jobs, open findings and remediations, controls."""
+"""Reads the input of the locality from Kafka: the inventory in effect, jobs, open findings, remediations, controls."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _Model = TypeVar("_Model", Finding, Remediation, Control)
 
 
 class LocalityFeed:
-    """Folds the records of the topics; a record that cannot be read is skipped, as the stages do."""
+    """Collects the records of the topics; skips an unreadable record, as the stages do."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._inventory = InventoryReader(kafka)
@@ -38,7 +38,7 @@ class LocalityFeed:
             self._content[topic].add(record)
 
     async def locality(self, now_ns: int) -> Locality | None:
-        """Return the locality of the version in effect at `now_ns`; None while there is no inventory."""
+        """Return the locality of the version in effect at `now_ns`, or None without an inventory."""
         await self._inventory.settle()
         found = self._inventory.versions.at(now_ns)
         if found is None:
@@ -46,11 +46,11 @@ class LocalityFeed:
         return await asyncio.to_thread(self._put_together, found[1], now_ns)
 
     def _put_together(self, topology: Topology, now_ns: int) -> Locality:
-        """Return the locality; of the largest fabric this takes up to a second."""
+        """Return the locality, which takes up to a second for the largest fabric."""
         return Locality(self._groups_of(topology), self._knowledge(), now_ns)
 
     def _groups_of(self, topology: Topology) -> Groups:
-        """Return the groups of a topology, made once for all that differ only in their jobs."""
+        """Return the groups of a topology, computed once for topologies that differ only in their jobs."""
         if self._groups is None or self._fabric != topology.digest:
             self._groups, self._fabric = Groups(topology), topology.digest
         elif self._groups.topology is not topology:
@@ -70,7 +70,7 @@ def _messages(content: CompactedTopic, model: type[_Model]) -> list[_Model]:
 
 
 async def read_locality(kafka: KafkaSettings, now_ns: Callable[[], int]) -> Locality:
-    """Return the locality now; raises Retry where Kafka does not answer, or has no inventory."""
+    """Return the present locality; raises Retry if Kafka does not answer or has no inventory."""
     feed = LocalityFeed(kafka)
     for topic in READS:
         async for record in read_to_end(kafka, topic):

@@ -1,4 +1,4 @@
-"""Renders distances, neighbors and placements for people, in lines of at most 100 columns where names are short."""
+"""Renders distances, neighbors and placements for people, in at most 100 columns if names are short."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ NEAR_COLUMNS = ("HOST", "UNIT", "POD", "TIER", "SWITCHES", "CAPACITY", "STATE")
 
 
 def near_cells(near: NeighborAnswer) -> list[str]:
-    """Return the row of a host near another one, with what is known against it."""
+    """Return the row of a host near another one, with its impairments."""
     state = "; ".join((near.usability.name.lower() if near.usability else "good", *near.reasons))
     return [near.host, near.unit, near.pod, near.tier, str(near.switches), f"{near.ratio:.0%}", state]
 
@@ -53,7 +53,7 @@ def gpu_lines(distance: GpuDistanceAnswer) -> Iterator[str]:
 
 
 def placement_lines(placement: PlacementAnswer) -> Iterator[str]:
-    """Yield the sets, the best first, then the hosts that were left out."""
+    """Yield the sets, the best first, then the excluded hosts."""
     for number, each in enumerate(placement.sets, 1):
         yield f"{number}. {len(each.hosts)} hosts, {each.gpus} GPUs, {each.tier}: {', '.join(each.units)}"
         yield from (f"   {reason}" for reason in each.why)

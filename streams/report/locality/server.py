@@ -1,4 +1,4 @@
-"""Runs the HTTP server of the locality service beside the reading of Kafka, until a signal."""
+"""Runs the HTTP server of the locality service while it reads Kafka, until a signal."""
 
 import asyncio
 import signal
@@ -22,14 +22,14 @@ from streams.wire.errors import Misconfigured
 _STOP_S = 2
 _IDLE_S = 5
 _CONNECTIONS = 256
-"""Beyond it the answer is 503."""
+"""The limit of connections; above it the answer is 503."""
 _HEADER_BYTES = 16 * 1024
 REQUEST_S = 10.0
-"""Of a request's headers and body, which uvicorn does not bound: a stalled client would hold a connection for ever."""
+"""The limit for a request's headers and body, which uvicorn lacks: a stalled client would keep its connection."""
 
 
 class _Server(uvicorn.Server):
-    """The server without signal handlers of its own: the process has one for all of its parts."""
+    """The server without its own signal handlers, because the process has one for all its parts."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -59,7 +59,7 @@ def http_server(app: ASGIApp, params: LocalityParams, request_s: float = REQUEST
     )  # fmt: skip
     try:
         config.load()
-    except OSError as error:  # ssl.SSLError is one
+    except OSError as error:  # includes ssl.SSLError
         raise Misconfigured(
             f"locality: cannot load {params.cert_file} ({error}); check cert_file and key_file"
         ) from error
@@ -99,7 +99,7 @@ async def serve(
 
 
 class BoundedRequests(H11Protocol):
-    """Closes a connection whose request is not complete within `request_s`; the response takes what it takes."""
+    """Closes a connection whose request is not complete within `request_s`; the time of the response is not limited."""
 
     def __init__(self, *arguments: Any, request_s: float = REQUEST_S, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -122,7 +122,7 @@ class BoundedRequests(H11Protocol):
         super().connection_lost(exc)
 
     def _bound(self) -> None:
-        """Begin the deadline where a request is incomplete, and end it where it is complete."""
+        """Start the deadline for an incomplete request, and stop it for a complete one."""
         cycle = self.cycle
         if cycle is None or cycle.response_complete or cycle.more_body:
             self._deadline = self._deadline or self.loop.call_later(self._request_s, self.transport.close)

@@ -1,8 +1,8 @@
-"""Follows the topics, keeps the locality current, publishes what changed, and wakes the clients that wait for it.
+"""Follows the topics, keeps the locality current, publishes changes, and wakes the waiting clients.
 
-A new state is put together in a thread when the topics have been quiet for a moment, at least once a second under a
-stream of changes, and every `refresh_s` for ends of maintenance and of jobs. No state is served before the topics were
-read to the end that they had at the start: a fabric without its findings would look healthy.
+A thread builds a new state when the topics have no new records for a moment, at least once a second under a stream of
+changes, and every `refresh_s` for ends of maintenance and jobs. No state is served before the topics were read to their
+end at the start, because a fabric without its findings would appear healthy.
 """
 
 import asyncio
@@ -29,15 +29,15 @@ from streams.wire.topics import TOPOLOGY, encode, tombstone
 
 
 class TopologyPublisher:
-    """The content of the topic by host, and the writing of what changed."""
+    """Publishes changes to the topic, and retains the topic's content by host."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
         self._present: dict[str, HostLocality | None] = {}
-        """None: the topic has a record that cannot be read."""
+        """Host -> its published record; None for an unreadable record."""
 
     async def read(self) -> None:
-        """Read what the topic has; raises Retry where Kafka does not answer."""
+        """Read the content of the topic; raises Retry if Kafka does not answer."""
         content = await read_newest(self._kafka, TOPOLOGY)
         readable = content.readable()
         for key in sorted(content.keys):
@@ -45,7 +45,7 @@ class TopologyPublisher:
             self._present[key.decode(errors="replace")] = message if isinstance(message, HostLocality) else None
 
     async def publish(self, locality: Locality) -> int:
-        """Publish what changed; return the number of records. Raises Retry where Kafka does not answer."""
+        """Publish the changes and return the number of records; raises Retry if Kafka does not answer."""
         wanted = await asyncio.to_thread(host_localities, locality)
         changed = [host for host, found in wanted.items() if self._present.get(host) != found]
         gone = [host for host in self._present if host not in wanted]
@@ -65,7 +65,7 @@ _RETRY = Backoff.constant(2.0)
 
 @dataclass(frozen=True)
 class Current:
-    """One state of the locality; `exports` has the texts that were written from it."""
+    """One state of the locality; `exports` caches the texts that were made from it."""
 
     locality: Locality
     version: VersionAnswer
@@ -84,14 +84,14 @@ class LocalityService:
         self._problem = "the topics are not read yet"
         self.current: Current | None = None
         self.waiting = 0
-        """Clients that wait for a change."""
+        """The number of clients that wait for a change."""
 
     def problem(self) -> str:
-        """Return why no answer is possible, or none that is current; empty if there is no reason."""
+        """Return why there is no answer or no current one; empty without a problem."""
         return self._problem
 
     async def run(self) -> None:
-        """Follow the topics; begin again when the brokers were away. The last state is served meanwhile."""
+        """Follow the topics; after an outage of the brokers, begin again, and serve the last state meanwhile."""
         await retry(self._follow, (*AWAY, Retry), _RETRY, before_wait=self._is_away)
 
     def _is_away(self, failure: Failure) -> None:
@@ -122,7 +122,7 @@ class LocalityService:
                     await self._update(feed, publisher)
 
     async def _require_topics(self) -> None:
-        """Raise Retry for a topic that does not exist: a consumer would wait for it for ever."""
+        """Raise Retry for a missing topic, because a consumer would wait for it forever."""
         async with open_consumer(self._kafka.client_options()) as consumer:
             missing = {topic.name for topic in ACCESS.reads} - await consumer.topics()
         if missing:
@@ -143,7 +143,7 @@ class LocalityService:
                 await publisher.publish(locality)
 
     async def wait_for_change(self, version: str, wait_s: float) -> Current | None:
-        """Return the state when its version is not `version`, or after `wait_s` the present one."""
+        """Wait until the version differs from `version`, at most `wait_s`, and return the present state."""
         changed = self._changed
         if wait_s > 0 and (self.current is None or self.current.version.version == version):
             self.waiting += 1
@@ -161,7 +161,7 @@ async def _has_reached(consumer: Any, ends: dict[TopicPartition, int]) -> bool:
 
 
 def version_of(locality: Locality) -> VersionAnswer:
-    """Return the version: a digest of the inventory, of what is known against it, and of the hosts with jobs."""
+    """Return the version: a digest of the inventory, the impairments, and the hosts with jobs."""
     state, groups = locality.state, locality.groups
     digest = hashlib.sha256(groups.topology.digest.encode())
     for impairment in state.impairments:

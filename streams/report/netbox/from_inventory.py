@@ -1,8 +1,8 @@
 """Converts an inventory to the JSON of NetBox's REST API, as `to_inventory` reads it.
 
-Objects have the shape of NetBox 4.x, with what an inventory holds. Columns that NetBox lacks are custom fields
-`railsight_NAME`. NetBox does not hold jobs, aliases of ports, speeds that are no whole kbit/s, and roles of links that
-contradict their ends.
+Objects have the form of NetBox 4.x, with the data of an inventory. Columns that NetBox lacks are custom fields
+`railsight_NAME`. NetBox cannot represent jobs, aliases of ports, speeds that are no whole kbit/s, and roles of links
+that contradict their ends.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NetboxExport:
-    """The answers by file name, and one line for each thing that they do not hold."""
+    """The answers by file name, and one line for each value that NetBox cannot represent."""
 
     answers: Mapping[str, _Json]
     lost: Sequence[str]

@@ -1,8 +1,8 @@
 """Reads exports of NetBox's REST API: devices, interfaces and cables, in the shapes of NetBox 3.x and 4.x.
 
-An export is the answer of a list endpoint, with `results`, or a list of objects. Unknown fields are ignored. A page
-whose other pages are missing, an object of another endpoint, an object that occurs twice and a field of another type
-are refused with the file, the id and the next step.
+An export is the answer of a list endpoint, with `results`, or a list of objects. Unknown fields are ignored. An
+incomplete set of pages, an object of another endpoint, a repeated object and a field of another type are refused, with
+the file, the id and the next step.
 """
 
 import re
@@ -19,7 +19,7 @@ from streams.instrument.text import refusal
 from streams.wire.errors import Misconfigured
 
 PREFIX = "railsight_"
-"""Begins the names of the custom fields that hold columns of the inventory."""
+"""The prefix of the custom fields with columns of the inventory."""
 INTERFACE = "dcim.interface"
 _ENDPOINT = re.compile(r"/api/([a-z-]+/[a-z-]+)/\d+/?(?:\?.*)?$")
 
@@ -86,7 +86,7 @@ class DeviceObject(NetboxObject):
 
 
 class Related(BaseModel):
-    """A related object of which the id is needed."""
+    """A related object, reduced to its id."""
 
     id: int
 
@@ -105,7 +105,7 @@ class InterfaceObject(NetboxObject):
 
     @property
     def far_interface(self) -> int | None:
-        """Return the interface at the end of the path through patch panels, as NetBox 3.3 and later trace it."""
+        """Return the interface at the end of the path through patch panels, which NetBox 3.3 and later trace."""
         if self.connected_endpoints_type != INTERFACE or not self.connected_endpoints_reachable:
             return None
         found = self.connected_endpoints or []
@@ -177,7 +177,7 @@ class _Page(NamedTuple):
 
 
 def read_exports(files: Iterable[Path]) -> Exports:
-    """Read all files; raises Misconfigured on the first thing that is wrong."""
+    """Read all files; raises Misconfigured at the first error."""
     exports = Exports()
     by_kind: dict[Kind, dict[int, Any]] = {
         "device": exports.devices, "interface": exports.interfaces, "cable": exports.cables,
@@ -224,7 +224,7 @@ def _read(file: Path) -> tuple[list[Any], _Page]:
 
 
 def _kind(file: Path, number: int, raw: object) -> Kind:
-    """Return the kind of an object by its address, else by a field that only this kind has."""
+    """Return the kind of an object by its URL, else by a field that only this kind has."""
     if not isinstance(raw, dict):
         raise Misconfigured(f"{file}: object {number} is {raw!r:.40} and not an object; save the answer unchanged")
     if found := _ENDPOINT.search(str(raw.get("url", ""))):
@@ -256,7 +256,7 @@ def _found(file: Path, kind: Kind, number: int, raw: Mapping[str, Any]) -> Found
 
 
 def _check_complete(kind: Kind, pages: Sequence[_Page]) -> None:
-    """Refuse pages of one list that together have fewer objects than the list."""
+    """Raise Misconfigured if the pages of a list have fewer objects than the list."""
     parts = [page for page in pages if page.is_part]
     present = sum(page.length for page in parts)
     for page in parts:

@@ -1,8 +1,8 @@
 """Converts NetBox's devices, interfaces and cables to a draft of the inventory.
 
-Custom fields `railsight_NAME` or tags `NAME:VALUE` have the columns that NetBox lacks. A tier that is blank is derived
-from the distance to the hosts. Pods, planes and rails are derived from the links only if NetBox has no such field:
-a blank of an existing field is a value. Every guess, and everything that is left out, is a Doubt.
+Custom fields `railsight_NAME` or tags `NAME:VALUE` have the columns that NetBox lacks. A blank tier is derived from the
+distance to the hosts. Pods, planes and rails are derived from the links only if NetBox has no such field, because a
+blank in an existing field is a value. Every guess and every omission is a Doubt.
 """
 
 import re
@@ -53,7 +53,7 @@ class _Cabled(NamedTuple):
 
 
 def draft_from_netbox(exports: Exports, gpus_per_host: int = 0) -> Draft:
-    """Return the draft; `gpus_per_host` is for hosts without a number. Raises Misconfigured on contradictions."""
+    """Return the draft; `gpus_per_host` applies to hosts without a number. Raises Misconfigured on contradictions."""
     return _Conversion(exports, gpus_per_host).run()
 
 
@@ -96,7 +96,7 @@ class _Conversion:
         self._doubts.append(Doubt(table, row, column, reason))
 
     def _cabled(self) -> Iterable[_Cabled]:
-        """Yield each pair of interfaces that a cable or a path through patch panels joins, and that carries data."""
+        """Yield each pair of data interfaces that a cable or a path through patch panels connects."""
         used: dict[int, Found[CableObject]] = {}
         seen: set[frozenset[int]] = set()
         for found in self._exports.cables.values():
@@ -108,7 +108,7 @@ class _Conversion:
                 yield each
 
     def _ends(self, found: Found[CableObject], used: dict[int, Found[CableObject]]) -> _Cabled | None:
-        """Return a cable with its two interfaces; None, and mostly a doubt, if it does not lead from one to one."""
+        """Return a cable with its two interfaces; None, usually with a doubt, if it does not connect exactly two."""
         ends = (found.object.a_terminations, found.object.b_terminations)
         if all(each.object_type != INTERFACE for end in ends for each in end):
             return None
@@ -138,7 +138,7 @@ class _Conversion:
     def _behind_patch_panels(
         self, cable: Found[CableObject], near: Sequence[Found[InterfaceObject]]
     ) -> list[Found[InterfaceObject]]:
-        """Return the far interface of a path that begins with this cable; none if there is no path, or are several."""
+        """Return the far interface of the path that begins with this cable; empty without a path or with several."""
         number = near[0].object.far_interface if len(near) == 1 else None
         return [] if number is None else [self._interface(cable, number)]
 
@@ -164,7 +164,7 @@ class _Conversion:
         self._doubt("links", f"NetBox cable {found.object.id}", "", f"left out: {reason}")
 
     def _doubt_left_out(self, chosen: Mapping[int, Found[DeviceObject]]) -> None:
-        """Add one doubt for each role with devices that are left out."""
+        """Add one doubt for each role with omitted devices."""
         names: dict[str, list[str]] = defaultdict(list)
         for number, found in self._exports.devices.items():
             if number not in chosen:
@@ -253,7 +253,7 @@ class _Conversion:
         return min(speeds, default=None)
 
     def _doubt_blanks(self, table: str, column: str, rows: Sequence[tuple[str, str, object]]) -> None:
-        """Mark the blanks of a column where other rows of the same tier or role have a value."""
+        """Mark the blanks of a column if other rows of the same tier or role have a value."""
         filled = {group for _, group, value in rows if value not in ("", None)}
         for name, group, value in rows:
             if value in ("", None) and group in filled:
@@ -261,7 +261,7 @@ class _Conversion:
 
 
 def _kind(found: Found[DeviceObject]) -> str:
-    """Return host, switch, or blank for a device that is neither."""
+    """Return `host`, `switch`, or a blank for another device."""
     given = found.object.column("kind")
     if given in ("host", "switch"):
         return str(given)
@@ -293,7 +293,7 @@ def _check_names(chosen: Iterable[Found[DeviceObject]]) -> None:
 def _check_used(
     cable: Found[CableObject], ends: Sequence[Found[InterfaceObject]], used: dict[int, Found[CableObject]]
 ) -> None:
-    """Refuse a cable that ends at an interface twice, or at one of an earlier cable."""
+    """Raise Misconfigured for a cable with one interface at both ends, or with an interface of an earlier cable."""
     numbers = [interface.object.id for interface in ends]
     if len(numbers) > len(set(numbers)):
         raise cable.error(f"ends twice at one of the interfaces {numbers}; correct it in NetBox")
@@ -313,7 +313,7 @@ def _check_ports(cabled: Iterable[_Cabled], edges: Iterable[tuple[Port, Port]]) 
 
 
 def _column(each: _Cabled, name: str) -> object:
-    """Return a column of a link: the value of its cable or of its interfaces, which must not differ."""
+    """Return a column of a link from its cable or its interfaces, whose values must not differ."""
     parts: tuple[Found[Any], ...] = (each.cable, each.a, each.z) if name != "id" else (each.cable,)
     values: list[object] = []
     for part in parts:
@@ -326,7 +326,7 @@ def _column(each: _Cabled, name: str) -> object:
 
 
 def _speed_bps(interface: InterfaceObject) -> int | None:
-    """Return the speed, else the one of the type, in bit/s."""
+    """Return the interface's speed, else its type's, in bit/s."""
     if interface.speed is not None:
         return interface.speed * 1000
     if interface.type and (found := _TYPE_SPEED.match(interface.type.value)):

@@ -1,1 +1,1 @@
-"""The terminal program of `railsight top` and `railsight demo`: fabric, findings, links, jobs."""
+"""Draws the terminal program of `railsight top` and `railsight demo`: fabric, findings, links, jobs."""

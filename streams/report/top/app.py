@@ -1,7 +1,7 @@
-"""The terminal program: tabs of the fabric, findings, links and jobs, driven by the keyboard.
+"""Runs the terminal program: tabs of the fabric, findings, links and jobs, with keyboard control.
 
-Draws the rows of views.py at a fixed interval; the effects of keys beyond the terminal are `Actions`, which the command
-line supplies.
+Draws the rows of views.py at a fixed interval. The command line provides `Actions`, the effects of keys outside of the
+terminal.
 """
 
 import asyncio
@@ -40,24 +40,24 @@ _NEXT_SEVERITY = {
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """The effects of keys beyond the terminal; both block, run in a thread, and raise Retry or Misconfigured."""
+    """The effects of keys outside of the terminal; both block, run in a thread, and raise Retry or Misconfigured."""
 
     explain: Callable[[str], Sequence[str]]
-    """Returns the lines of one finding with its evidence."""
+    """Returns the lines that explain one finding with its evidence."""
     acknowledge: Callable[[str, str], str]
-    """Acknowledges a finding with a reason, and returns the line of its confirmation."""
+    """Acknowledges a finding with a reason, and returns a line that confirms it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """The additions of `demo`: a line of its own at the top, and more tabs by title."""
+    """The additions of `demo`: a line at the top, and more tabs by title."""
 
     status: Callable[[], str] = lambda: ""
     tabs: Mapping[str, Callable[[], RenderableType]] = field(default_factory=dict)
 
 
 class Explanation(ModalScreen[None]):
-    """One finding with its evidence, over the table that it was selected in."""
+    """A screen with one finding and its evidence, above the table."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Back")]
 
@@ -77,7 +77,7 @@ class Explanation(ModalScreen[None]):
 
 
 class Reason(ModalScreen[str | None]):
-    """Asks for the reason of an acknowledgement; None if it is cancelled."""
+    """A screen that requests the reason of an acknowledgement; its result is None if it is cancelled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Cancel")]
 
@@ -167,14 +167,14 @@ class TopApp(App[None]):
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        """Draw at once, then at the interval."""
+        """Draw at once, and then at the interval."""
         self._draw()
         self._focus_table()
         self.set_interval(REFRESH_S, self._draw)
 
     def _draw(self) -> None:
         """Draw the headline and the visible tab, if no other screen covers them."""
-        # The last tick may come while the widgets and the screen are removed at the end.
+        # The last tick may occur while the program removes the widgets and the screen at its end.
         with suppress(NoMatches, ScreenStackError):
             if self.screen is self.screen_stack[0]:
                 self._draw_tab()
@@ -198,7 +198,7 @@ class TopApp(App[None]):
                     self.query_one(f"#extra-{number}", Static).update(draw())
 
     def _selection(self) -> str:
-        """Return the filters in force, empty if there are none."""
+        """Return a text with the active filters; empty without filters."""
         parts = []
         if self._wanted.severity:
             parts.append(f"{self._wanted.severity.name} and higher")
@@ -224,7 +224,7 @@ class TopApp(App[None]):
             table.move_cursor(row=max(at, 0), animate=False)
 
     def _selected(self) -> str:
-        """Return the id of the finding of the row at the cursor, empty if it has none."""
+        """Return the finding's id of the row at the cursor; empty without a finding."""
         name = self.query_one(TabbedContent).active.removesuffix("-tab")
         name = "changes" if name == "fabric" else name
         rows = self._rows.get(name, [])
@@ -254,7 +254,7 @@ class TopApp(App[None]):
                 table.focus()
 
     def on_data_table_row_selected(self) -> None:
-        """Explain the row at which Enter was pressed."""
+        """Explain the finding of the row when Enter is pressed."""
         self.action_explain()
 
     def action_explain(self) -> None:
@@ -272,7 +272,7 @@ class TopApp(App[None]):
             screen.show(lines if isinstance(lines, list | tuple) else [str(lines)])
 
     def action_acknowledge(self) -> None:
-        """Ask for a reason, and acknowledge the selected finding."""
+        """Request a reason, and acknowledge the selected finding."""
         identity = self._selected()
         finding = self.state.findings.get(identity)
         if finding is None or finding.is_closed:
@@ -296,18 +296,18 @@ class TopApp(App[None]):
         field.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Select while the text is typed."""
+        """Filter the rows while a person types."""
         if event.input.id == "filter":
             self._search = event.value
             self._draw()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Keep the text, and go back to the table."""
+        """Keep the text and return to the table."""
         if event.input.id == "filter":
             self._end_search()
 
     def on_key(self, event: object) -> None:
-        """Clear the search at Escape."""
+        """Clear the search when Escape is pressed."""
         field = self.query_one("#filter", Input)
         if getattr(event, "key", "") == "escape" and field.display:
             field.value = ""
@@ -319,7 +319,7 @@ class TopApp(App[None]):
         self._focus_table()
 
     def action_severity(self) -> None:
-        """Select the next least severity: all, WARNING, CRITICAL."""
+        """Select the next lowest severity: all, WARNING, CRITICAL."""
         self._wanted = replace(self._wanted, severity=_NEXT_SEVERITY[self._wanted.severity])
         self._draw()
 
@@ -341,7 +341,7 @@ async def run_until_cancelled(app: TopApp) -> None:
 
 
 async def _blocking(call: Callable[[], object]) -> object:
-    """Return the result of a call in a thread; of an expected error its text."""
+    """Run a call in a thread; return its result, or the text of an expected error."""
     try:
         return await asyncio.to_thread(call)
     except (Retry, Misconfigured) as error:
@@ -356,7 +356,7 @@ def _table(name: str, columns: Sequence[str]) -> DataTable[str | Text]:
 
 
 def actions(settings: Callable[[], Settings | None]) -> Actions:
-    """Return them for a pipeline; `settings` returns None while its servers start."""
+    """Return the actions for a pipeline; `settings` returns None while its servers start."""
 
     def running() -> Settings:
         if (found := settings()) is None:

@@ -1,6 +1,6 @@
-"""The state of the terminal: a fold over findings, remediations, controls, progress, statuses and the inventory.
+"""Computes the terminal's state from findings, remediations, controls, progress, statuses and the inventory.
 
-`follow_state` folds the topics of a running pipeline into it, and retries while the brokers do not answer.
+`follow_state` updates it from the topics of a running pipeline, and retries while the brokers do not answer.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ SEVERITY_COLORS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.C
 
 @dataclass(slots=True)
 class TopState:
-    """Everything that the terminal received so far."""
+    """The state of the terminal from all received messages."""
 
     topology: Topology | None = None
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -59,10 +59,10 @@ class TopState:
     statuses: dict[tuple[str, int, str], CollectorStatus] = field(default_factory=dict)
     stages: dict[str, StageProgress] = field(default_factory=lambda: {stage: StageProgress() for stage in STAGES})
     rows: dict[str, int] = field(default_factory=dict)
-    """Rows in ClickHouse by table, where they are counted."""
+    """Table -> its rows in ClickHouse, if they are counted."""
 
     def update(self, message: Message | Topology, now_s: float) -> None:
-        """Fold in one message that arrived at `now_s`."""
+        """Apply one message that arrived at `now_s`."""
         match message:
             case Topology():
                 self.topology = message
@@ -80,7 +80,7 @@ class TopState:
                 self.statuses[device, source, collector] = message
 
     def remove(self, topic: str, key: str) -> None:
-        """Fold in a tombstone: the finding, remediation or control of this key is over."""
+        """Apply a tombstone, which ends the finding, remediation or control with this key."""
         of_topic: dict[str, dict[str, Any]] = {
             FINDINGS_OPEN.name: self.findings, REMEDIATIONS_OPEN.name: self.remediations, CONTROLS.name: self.controls,
         }  # fmt: skip
@@ -88,7 +88,7 @@ class TopState:
             of_topic[topic].pop(key, None)
 
     def update_finding(self, finding: Finding) -> None:
-        """Fold in one revision of a finding; a lower one than the known changes nothing."""
+        """Apply one revision of a finding; ignore it if a higher one is known."""
         known = self.findings.get(finding.id)
         if known is not None and finding.revision < known.revision:
             return
@@ -107,11 +107,11 @@ class TopState:
         return acknowledgements(self.controls.values(), now_ns)
 
     def read_devices(self) -> frozenset[str]:
-        """Return the devices that a collector reaches: of the others, no finding is not health."""
+        """Return the devices that a collector reaches; without a reading, no finding does not mean health."""
         return frozenset(one.device for one in self.statuses.values() if one.reachable and not one.ended)
 
     def worst_by_device(self) -> dict[str, Finding]:
-        """Return for each device the worst open finding at it or at one of its links."""
+        """Return, for each device, the worst open finding at it or at one of its links."""
         worst: dict[str, Finding] = {}
         for finding in self.open_findings:
             for end in (finding.subject.a, finding.subject.z):
@@ -128,14 +128,14 @@ def _rank(finding: Finding) -> tuple[int, bool]:
 
 
 COMPACTED = (INVENTORY, FINDINGS_OPEN, REMEDIATIONS_OPEN, CONTROLS, COLLECTOR_STATUS)
-"""Read from their beginning: they have what is open and in force now."""
+"""Topics with the present state, which are read from their beginning."""
 STREAMS = (PROGRESS, FINDINGS)
-"""Read from their end: what changes from now on."""
+"""Topics with changes, which are read from their end."""
 RETRY_S = 0.5
 
 
 async def follow_state(kafka: KafkaSettings, state: TopState) -> None:
-    """Fold the topics into the state until cancelled."""
+    """Update the state from the topics until cancelled."""
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_follow(kafka, state, COMPACTED, from_end=False))
         tasks.create_task(_follow(kafka, state, STREAMS, from_end=True))
@@ -152,7 +152,7 @@ async def _follow(kafka: KafkaSettings, state: TopState, topics: Sequence[Topic]
 
 
 def fold(state: TopState, record: Any, assembler: Assembler, now_s: float) -> None:
-    """Fold one record into the state; one that cannot be read changes nothing."""
+    """Apply one record to the state; ignore an unreadable one."""
     if record.value is None:
         state.remove(record.topic, record.key.decode(errors="replace"))
         return

@@ -1,6 +1,6 @@
-"""The content of the terminal's views, without a terminal: what is in each row, and in which order.
+"""Builds the rows of the terminal's views in their order, without a terminal.
 
-Every state has a letter beside its color, so that a terminal without colors shows the same.
+Every state has a letter besides its color, so that a terminal without colors shows the same.
 """
 
 from collections import Counter
@@ -21,9 +21,9 @@ UNREAD, UNREAD_COLOR = "?", "dim"
 MARKS = {Severity.INFO: "i", Severity.WARNING: "w", Severity.CRITICAL: "C"}
 ID_CHARACTERS = 12
 MAX_ROWS = 500
-"""Rows of a view: the worst first, the rest is counted."""
+"""The limit of rows of a view, which shows the worst and counts the rest."""
 MAX_MARKS = 64
-"""Devices of one tier of one pod with a mark each; more are counted by severity."""
+"""The limit of devices with a mark each in one tier of one pod; more devices are counted by severity."""
 TIERS = ("T2", "T1", "T0", "host")
 _TIER_NAMES = {"T2": "cores", "T1": "spines", "T0": "leaves", "host": "hosts"}
 _STATUS_COLORS = {Status.OPEN: "bold red", Status.UPDATED: "yellow", Status.RESOLVED: "green"}
@@ -44,7 +44,7 @@ JOB_COLUMNS = ("state", "job", "hosts", "findings", "worst", "finding")
 
 
 def legend() -> Text:
-    """Return what each mark means."""
+    """Return the meaning of each mark."""
     pieces: list[tuple[str, str]] = [(HEALTHY, HEALTHY_COLOR), (" no finding   ", ""), (UNREAD, UNREAD_COLOR)]
     pieces += [(" not read", "")]
     for severity, mark in MARKS.items():
@@ -81,7 +81,7 @@ def fabric_lines(state: TopState) -> Iterator[Text]:
 
 
 def finding_rows(state: TopState, wanted: FindingFilter, text: str, now_ns: int) -> list[Row]:
-    """Return the open findings that a filter and a text of the search field select, the cause first."""
+    """Return the open findings that match a filter and the search text, root causes first."""
     acked = state.acknowledged(now_ns)
     return [
         Row(one.id, (
@@ -113,7 +113,7 @@ def change_rows(state: TopState) -> list[Row]:
 
 
 def link_rows(state: TopState, text: str) -> list[Row]:
-    """Return the links, those with the worst finding first."""
+    """Return the links, the worst finding first."""
     if state.topology is None:
         return []
     worst, read = dict[str, Finding](), state.read_devices()
@@ -138,7 +138,7 @@ def link_rows(state: TopState, text: str) -> list[Row]:
 
 
 def job_rows(state: TopState, text: str) -> list[Row]:
-    """Return the jobs of the inventory, those with the worst finding on their hosts first."""
+    """Return the jobs of the inventory, sorted by the worst finding on their hosts."""
     if state.topology is None:
         return []
     hosts, read = dict[str, set[str]](), state.read_devices()
