@@ -1,1 +1,1 @@
-"""The command line: one module per subcommand, which parses options, builds settings and calls one function."""
+"""Implements the command line; a command parses options, builds settings and calls one function."""

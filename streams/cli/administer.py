@@ -1,4 +1,4 @@
-"""`railsight topics`, `acl`, `migrate` and `key`: topics, rights, tables and keys."""
+"""Defines `railsight topics`, `acl`, `migrate` and `key`: topics, rights, tables and keys."""
 
 import asyncio
 import json
@@ -145,7 +145,7 @@ def check(config: Config = None, bootstrap: Bootstrap = None) -> None:
 
 
 def _admin_settings(config: Path | None, bootstrap: str | None) -> Settings:
-    """Return the settings with those of the collectors, whose topics and groups count, and the login of `admin`."""
+    """Return the settings with the login of `admin` and the collectors' settings, which have topics and groups."""
     params = collector_params()
     settings = load_with_login(bootstrap, dict(os.environ), lambda environ: load(config, params, environ))
     return settings.model_copy(update={"kafka": settings.kafka.of_part(ADMIN)})

@@ -1,4 +1,4 @@
-"""`railsight backtest`, `score` and `tune`: run the stages over recordings or stored history, in memory."""
+"""Defines `railsight backtest`, `score` and `tune`, which run the stages in memory over recordings or history."""
 
 import json
 from collections.abc import Callable
@@ -98,7 +98,7 @@ def _counter(bar: Bar) -> Callable[[int], None]:
 
 
 def with_policy(config: Path | None, policy: Path) -> Settings:
-    """Return the settings with another policy, in the mode `act`: nothing is published."""
+    """Return the settings with another policy in the mode `act`, because nothing is published."""
     load_policy(policy)
     settings = settings_of(config)
     decide = settings.decide.model_copy(update={"policy": policy, "mode": "act"})

@@ -1,4 +1,4 @@
-"""`railsight config` and `railsight doctor`: check a configuration, this machine and the running pipeline."""
+"""Defines `railsight config` and `doctor`, which check a configuration, this machine and the running pipeline."""
 
 import asyncio
 import importlib.util
@@ -72,7 +72,7 @@ def show(
 
 
 def _collector_problems(settings: Settings) -> Iterator[str]:
-    """Yield what a collector would refuse at its start: lists of targets, logins, certificates."""
+    """Yield the errors that a collector would report at its start: lists of targets, logins, certificates."""
     written = {f for params in settings.collectors.values() for f in getattr(params, "written_files", tuple)()}
     for name, params in settings.collectors.items():
         prepare = spec_of(name).prepare
@@ -112,7 +112,7 @@ _EXTRAS = {
     "host": ("pyroute2", "pynvml"),
 }
 _FREE_BYTES = 5 << 30
-"""An hour of a small fabric and its rollups; the servers refuse a start below their own limits."""
+"""The required free space, for an hour of a small fabric and its rollups; the servers have their own limits."""
 
 
 def doctor(config: Config = None, output: OutputForm = Output.TABLE, as_json: AsJson = False) -> None:

@@ -1,7 +1,7 @@
-"""`railsight collect KIND`: runs one collector until Ctrl-C or SIGTERM, or prints one reading of it.
+"""Defines `railsight collect KIND`, which runs one collector until Ctrl-C or SIGTERM, or prints one reading.
 
-The collectors are those that are installed. Their settings are in `[collect.KIND]` of the configuration file;
-`--set key=value` overrides them (`shape.pods=4` for a nested setting, JSON for lists).
+KIND is an installed collector. Its settings are in `[collect.KIND]` of the configuration file; `--set key=value`
+overrides them (`shape.pods=4` for a nested setting, JSON for lists).
 """
 
 import json
@@ -71,17 +71,17 @@ def collect(
 
 
 def settings_of_collector(kind: str, params: type[BaseModel], config: Path | None, environ: dict[str, str]) -> Settings:
-    """Return the settings with this collector's section, by default with its defaults; raise Misconfigured."""
+    """Return the settings with this collector's section, which has its defaults if missing; raises Misconfigured."""
     others = installed_collectors().keys() - {kind}
     read = load(config, {kind: params}, environ, others)
     if kind not in read.collectors:
-        # An empty section, so that a missing required setting is reported by name.
+        # With an empty section, a missing required setting is reported by name.
         read = load(config, {kind: params}, {**environ, f"RAILSIGHT__COLLECT__{kind.upper()}": "{}"}, others)
     return read
 
 
 def _as_environment(kind: str, given: list[str]) -> dict[str, str]:
-    """Return the settings of the command line as environment variables, which it overrides."""
+    """Return the settings of the command line as environment variables, so that they override the environment."""
     variables: dict[str, str] = {}
     for setting in given:
         key, equals, value = setting.partition("=")
@@ -95,10 +95,10 @@ _HELP = ("-h", "--help")
 
 
 class CollectCommand(TyperCommand):
-    """The command `collect`; its help is that of the collector that the command line names."""
+    """The command `collect`, whose help is the help of the named collector."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Parse the arguments; the collector must be known before `--help` prints."""
+        """Parse the arguments and find the collector before `--help` prints."""
         kind = next((word for word in args if word in installed_collectors()), None)
         if kind is not None and any(word in _HELP for word in args):
             self.help = collector_help(kind)
@@ -120,7 +120,7 @@ def collector_help(kind: str) -> str:
 
 
 def _lines(model: type[BaseModel], path: str = "") -> Iterator[str]:
-    """Yield a line for each setting, those of inner sections after the others, as `--set` spells them."""
+    """Yield a line for each setting in the spelling of `--set`, nested settings last."""
     inner = {name: found for name in model.model_fields if (found := section_of(model, name)) is not None}
     for name, info in model.model_fields.items():
         if name not in inner:

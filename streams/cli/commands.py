@@ -1,7 +1,7 @@
-"""The subcommands of `railsight`, grouped by task.
+"""Lists the subcommands of `railsight`, grouped by task.
 
-Other packages add theirs under the entry-point group `railsight.commands`: each entry is a tuple of `Command`, in a
-module that imports nothing else, because it is imported at every start.
+Other packages add subcommands under the entry-point group `railsight.commands`: each entry is a tuple of `Command`, in
+a module without other imports, because every start imports it.
 """
 
 import importlib
@@ -30,8 +30,8 @@ class Task(StrEnum):
 class Command:
     """One subcommand: its name, its task, its target (`module:attribute`, a function or a Typer), and its line of help.
 
-    `form` is the class of a command with a help of its own, in the form of `target`; empty for typer's.
-    `interactive` commands report starting and killed servers themselves, so that warnings of libraries are muted.
+    `form` is the class of a command with its own help, in the form of `target`; empty for typer's class.
+    `interactive` commands report starting and killed servers themselves, so the warnings of libraries are muted.
     """
 
     name: str
@@ -42,11 +42,11 @@ class Command:
     interactive: bool = True
 
     def load(self) -> Any:
-        """Import its target."""
+        """Import and return the target."""
         return _imported(self.target)
 
     def load_form(self) -> Any:
-        """Import its class; None for typer's."""
+        """Import and return the class; None for typer's."""
         return _imported(self.form) if self.form else None
 
 
@@ -58,7 +58,7 @@ def _imported(target: str) -> Any:
 def _command(
     task: Task, name: str, meaning: str, place: str = "", *, form: str = "", interactive: bool = True
 ) -> Command:
-    """Return a command of `streams.cli`; by default its module and its function have its name."""
+    """Return a command of `streams.cli`; by default its module and function have the command's name."""
     module = place or name
     return Command(name, task, f"streams.cli.{module}:{name.replace('-', '_')}", meaning, form, interactive)
 
@@ -110,7 +110,7 @@ _OWN: tuple[Command, ...] = (
 
 @cache
 def commands() -> tuple[Command, ...]:
-    """Return all installed subcommands in the order of the help."""
+    """Return all installed subcommands in the order of `railsight --help`."""
     added = (command for entry in entry_points(group=GROUP) for command in entry.load())
     order = list(Task)
     return tuple(sorted((*_OWN, *added), key=lambda command: order.index(command.task)))

@@ -1,4 +1,4 @@
-"""Commands by which a person acts: ack, approve, reject, repaired, maintenance, exclude and kill-switch."""
+"""Defines the commands for controls: ack, approve, reject, repaired, maintenance, exclude and kill-switch."""
 
 import asyncio
 import getpass
@@ -40,7 +40,7 @@ def actor_name(actor: str | None) -> str:
 
 
 def publish_control(settings: Settings, control: Control, key: Path | None = None) -> None:
-    """Publish a control and wait for its acknowledgement; raises Misconfigured if it is not valid."""
+    """Publish a control and wait for its acknowledgement; raises Misconfigured if it is invalid."""
     if reason := refusal(control):
         raise Misconfigured(reason)
     record = encode(CONTROLS, control)
@@ -95,7 +95,7 @@ KINDS = ("link", "port", "device", "pod", "plane", "rail")
 
 
 def end_ns(now_ns: int, hours: float | None, until: datetime | None, no_end: bool) -> int | None:
-    """Return the end of a control; None for one without an end; raises Misconfigured unless exactly one is given."""
+    """Return the end of a control, or None for no end; raises Misconfigured unless exactly one option is set."""
     if (hours is not None) + (until is not None) + no_end != 1:
         raise Misconfigured("give one of --hours, --until and --no-end")
     end = None if no_end else now_ns + round(hours * HOUR_NS) if hours is not None else ns_of(until) if until else None
@@ -105,7 +105,7 @@ def end_ns(now_ns: int, hours: float | None, until: datetime | None, no_end: boo
 
 
 def checked_subject(subject: str) -> str:
-    """Return a subject id; raises Misconfigured if it is empty or of an unknown kind."""
+    """Return a valid subject id; raises Misconfigured if it is empty or has an unknown kind."""
     kind, colon, name = subject.partition(":")
     if not subject.strip() or (colon and not name):
         raise Misconfigured("SUBJECT is empty; only the kill switch applies to everything")
@@ -122,13 +122,13 @@ def control_line(control: Control) -> str:
 
 
 def ended(control: Control, now_ns: int, actor: str, reason: str) -> Control:
-    """Return the record that ends a control; it is newer than the control, also if the clocks differ."""
+    """Return the record that ends a control; it is newer than the control even if the clocks differ."""
     at_ns = max(now_ns, (control.at_ns or 0) + 1)
     return replace(control, at_ns=at_ns, until_ns=now_ns, actor=actor, reason=reason, endless=False)
 
 
 def _application(kind: ControlKind, command: str, ending: str, text: str) -> typer.Typer:
-    """Return the subcommands `add`, `list`, and the one that ends a control of this kind."""
+    """Return an application with the subcommands `add`, `list`, and the one that ends a control of this kind."""
     app = typer.Typer(no_args_is_help=True, help=text)
 
     @app.command(epilog=f"Example: `railsight {command} add device:leaf1 --hours 2 --reason 'new optic'`.")
@@ -300,7 +300,7 @@ repaired = _answering(
 
 
 def answer_to(remediation: Remediation, answer: Control, now_ns: int) -> Control:
-    """Return the answer to a remediation; each answer has an id of its own, because a repair may be reported again."""
+    """Return the answer to a remediation; each answer has a new id, because a repair may be reported again."""
     until_ns = None if answer.until_ns is None else now_ns + answer.until_ns
     identity = f"{answer.kind.name.lower()}/{remediation.id}/{now_ns}"
     return Control(identity, answer.kind, remediation.id, now_ns, until_ns, answer.actor, answer.reason)

@@ -1,4 +1,4 @@
-"""`railsight findings`, `explain`, `remediations` and `top`: what is open, as tables and on a terminal."""
+"""Defines `railsight findings`, `explain`, `remediations` and `top`: open findings, as tables and on a terminal."""
 
 import asyncio
 import sys
@@ -47,7 +47,7 @@ from streams.wire.models import Control, Finding, Remediation, RemediationState,
 from streams.wire.topics import READER
 
 ID_CHARACTERS = 12
-"""Enough to be unique; `explain` and `ack` accept a prefix."""
+"""The printed characters of an id, which suffice to be unique; `explain` and `ack` accept a prefix."""
 
 
 class LeastSeverity(StrEnum):
@@ -229,7 +229,7 @@ def top(config: Config = None, bootstrap: Bootstrap = None) -> None:
 
 
 def _run_top(config: Path | None, bootstrap: str | None, first_tab: str) -> None:
-    """Run the program until a person quits; raise Misconfigured without a terminal, Retry if Kafka does not answer."""
+    """Run the program until a person quits; raises Misconfigured without a terminal, Retry without Kafka's answer."""
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         raise Misconfigured("this needs a terminal; use `railsight findings` and `railsight status` in a pipe")
     asyncio.run(_run_until_quit(settings_of(config, bootstrap, READER), first_tab))
@@ -240,7 +240,7 @@ async def _run_until_quit(settings: Settings, first_tab: str) -> None:
     from streams.report.top.state import TopState, follow_state
 
     state = TopState()
-    # Before the screen, so that brokers that do not answer are one line.
+    # Reads before the screen opens, so that unavailable brokers are reported on one line.
     await read_statuses(settings.kafka)
     following = asyncio.ensure_future(follow_state(settings.kafka, state))
     try:

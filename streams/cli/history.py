@@ -1,4 +1,4 @@
-"""`railsight job` and `railsight lemons`: reports on a job, and on links, hosts and parts, from ClickHouse."""
+"""Defines `railsight job` and `railsight lemons`: reports on jobs, links, hosts and parts from ClickHouse."""
 
 import asyncio
 import time
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Moment = datetime | None
 
 MIN_COVERAGE = 0.95
-"""Share of the time of all ports. A collector restart of a minute per hour stays within it; a rail of eight that no
-source reads does not."""
+"""The required share of the time of all ports. It tolerates a collector's restart of a minute per hour, but not a rail
+of eight without a source."""
 
 
 def job(

@@ -1,4 +1,4 @@
-"""`railsight init`: writes the first configuration of a fabric, from options or from answers on a terminal."""
+"""Defines `railsight init`, which writes the first configuration of a fabric from options or from a terminal."""
 
 import os
 import socket
@@ -63,7 +63,7 @@ def init(
 
 
 def _asked(cluster: str) -> FirstConfiguration:
-    """Return the answers of a person; raise Misconfigured without a terminal."""
+    """Return the configuration from a person's answers; raises Misconfigured without a terminal."""
     if not sys.stdin.isatty():
         raise Misconfigured(
             "give --gnmi NAME=HOST:PORT, --snmp NAME=HOST or --this-host; without a terminal, init cannot ask"
@@ -98,13 +98,13 @@ def _targets(given: list[str] | None) -> dict[str, str]:
 
 
 def _hosts(given: list[str] | None) -> dict[str, str]:
-    """Return the address of each host, empty for one without."""
+    """Return the address of each host, which may be empty."""
     plain = {one: "" for one in given or () if "=" not in one}
     return plain | _targets([one for one in given or () if "=" in one])
 
 
 def _secret(variable: str, question: str) -> str:
-    """Return a secret of the environment, or one that is asked for; empty without both."""
+    """Return a secret from the environment or a prompt; empty without both."""
     if variable in os.environ:
         return os.environ[variable]
     return str(typer.prompt(question, hide_input=True)) if sys.stdin.isatty() else ""

@@ -1,4 +1,4 @@
-"""`railsight inventory`: generates, drafts, imports, exports, checks, compares and publishes inventories."""
+"""Defines `railsight inventory`: generates, drafts, imports, exports, checks, compares and publishes inventories."""
 
 import asyncio
 import csv
@@ -231,7 +231,7 @@ def diff(
 
 
 def _print_changes(changes: Sequence[RowChanges], form: Output) -> None:
-    """Print a line for each table, or a row for each added, removed and changed one."""
+    """Print a line for each table, or a row for each added, removed and changed row."""
     if form is Output.TABLE:
         for change in changes:
             print_text(str(change))
@@ -241,14 +241,14 @@ def _print_changes(changes: Sequence[RowChanges], form: Output) -> None:
 
 
 def _refuse_existing(folder: Path, force: bool) -> None:
-    """Refuse a folder that has an inventory, unless it is to be replaced."""
+    """Raise Misconfigured for a folder that has an inventory, unless `force` is set."""
     if (existing := table_files(folder)) and not force:
         names = ", ".join(path.name for path in existing)
         raise Misconfigured(f"{folder} has an inventory ({names}); choose another folder, or replace it with --force")
 
 
 def _write_draft(made: "Draft", folder: Path, source: str, as_json: bool) -> None:
-    """Write a draft and its doubts, and print the problems that a check of it finds."""
+    """Write a draft and its doubts, and print the problems of the draft."""
     write_folder(made.inventory, folder)
     with (folder / "doubts.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -259,7 +259,7 @@ def _write_draft(made: "Draft", folder: Path, source: str, as_json: bool) -> Non
 
 
 def _confirm_removal() -> None:
-    """Ask whether to remove devices or links; a process without a terminal must have been given --yes."""
+    """Prompt before devices or links are removed; a process without a terminal needs --yes."""
     if not sys.stdin.isatty():
         raise Misconfigured("devices or links would be removed: publish with --yes, or look first with --dry-run")
     if not typer.confirm("Remove these devices and links?", err=True):

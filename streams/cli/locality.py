@@ -1,4 +1,4 @@
-"""`railsight near`, `place`, `topology` and `locality`: distances, placements, exports, and the service of them."""
+"""Defines `railsight near`, `place`, `topology` and `locality`: distances, placements, exports, and their service."""
 
 import asyncio
 import logging
@@ -40,9 +40,9 @@ InventoryFolder = Annotated[
 
 
 def locality_from(folder: Path | None, config: Path | None, bootstrap: str | None) -> Locality:
-    """Return the locality now; raises Misconfigured for a folder with errors, Retry where Kafka does not answer."""
+    """Return the present locality; raises Misconfigured for a folder with errors, Retry if Kafka does not answer."""
     if folder is None:
-        # That an inventory is in effect is news to a process that goes on, and noise before an answer.
+        # The log line about the inventory in effect is for services, not for a command's output.
         logging.getLogger(inventory_reader.__name__).setLevel(logging.WARNING)
         return asyncio.run(read_locality(settings_of(config, bootstrap, READER).kafka, time.time_ns))
     print_text(f"railsight: {folder} has no findings: only its maintenance is known", err=True)
@@ -151,7 +151,7 @@ def export(
         sys.stdout.write(text)
         return
     try:
-        # A reader of the file sees the former or the new content, never a part.
+        # Writes atomically, so that a reader never gets a part of the file.
         part = out.with_name(f".{out.name}.part")
         part.write_text(text, encoding="utf-8")
         part.replace(out)
@@ -164,7 +164,7 @@ def _read(path: Path) -> list[str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise Misconfigured(f"{path}: {error}") from error
-    # `kubectl get nodes -o name` has a prefix.
+    # `kubectl get nodes -o name` prints a prefix.
     return [line.strip().removeprefix("node/") for line in lines if line.strip()]
 
 
@@ -221,7 +221,7 @@ def _with_options(params: "LocalityParams", given: dict[str, Any]) -> "LocalityP
 
 
 def _token(params: "LocalityParams") -> tuple[str, Path]:
-    """Return the token and its file, made at the first start where none is configured."""
+    """Return the token and its file; by default the first start makes the file."""
     from streams.embedded.directories import data_directory, refusing_disk_errors
     from streams.embedded.passwords import made_password, read_password
 

@@ -1,4 +1,4 @@
-"""The command `railsight`: its subcommands, and the exit codes of errors.
+"""Runs the command `railsight` with its subcommands, and maps errors to exit codes.
 
 Imports the module of a subcommand only when it is called, so that `railsight --help` takes a fraction of a second.
 Exit 0: success; 1: a problem was found, or a server does not answer; 2: misconfigured, with one line per error.
@@ -17,7 +17,7 @@ import typer
 from streams.cli.commands import commands
 
 _COMPLETE = "_RAILSIGHT_COMPLETE"
-"""The variable by which a shell asks for completions (typer's form)."""
+"""The variable with which a shell requests completions (typer's form)."""
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None, build: Callable[[Sequence[str]]
     from streams.wire.errors import Misconfigured, Retry
 
     given = sys.argv[1:] if arguments is None else list(arguments)
-    # Data, logs and passwords are for the user who runs this, as are those of its child processes.
+    # Only the user who runs this can read its data, logs and passwords, also those of its child processes.
     os.umask(0o077)
     try:
         build([*given, *_completed_words(os.environ)])(args=given, prog_name="railsight")
@@ -59,13 +59,13 @@ def main(arguments: Sequence[str] | None = None, build: Callable[[Sequence[str]]
     except Retry as error:
         _refuse(error, 1)
     except BrokenPipeError:
-        # The reader of the output has closed it (`railsight findings | head`).
+        # The reader of the output closed the pipe (`railsight findings | head`).
         sys.stderr.close()
         sys.exit(0)
 
 
 def _completed_words(environ: Mapping[str, str]) -> list[str]:
-    """Return the words of the line that a shell completes, whose subcommand must be loaded; empty for a normal run."""
+    """Return the words of a line that a shell completes, because its subcommand must be loaded; empty otherwise."""
     if _COMPLETE not in environ:
         return []
     return f"{environ.get('COMP_WORDS', '')} {environ.get('_TYPER_COMPLETE_ARGS', '')}".split()
@@ -113,21 +113,21 @@ def _unloaded() -> None:
 
 
 def program() -> NoReturn:
-    """Run `main` as a process, and end it as the interpreter does, but for freeing each object.
+    """Run `main` as a process, and end it like the interpreter, but without freeing each object.
 
-    That took a collector of 20 devices 0.25 CPU seconds after all its work was done, which is 3 to 9 s on a machine
-    with a load of 40: longer than a stop may take (docs/supervision.md).
+    A collector of 20 devices took 0.25 CPU seconds for that after its work, which is 3 to 9 s on a machine with a load
+    of 40: longer than a stop may take (docs/supervision.md).
     """
     ended = SystemExit(0)
     try:
         main()
     except SystemExit as end:
-        # Kept until the process is gone: an event loop that Ctrl-C met while it was made would warn when it is freed.
+        # Retained until the process ends: an event loop that Ctrl-C interrupted at its creation would warn when freed.
         ended = end
     code = ended.code
     if isinstance(code, str):
         sys.exit(code)
-    threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 — it waits for threads, as the interpreter does
+    threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 — waits for threads like the interpreter
     atexit._run_exitfuncs()  # noqa: SLF001 — as above
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Options that several subcommands share, the settings that they lead to, and the installed collectors."""
+"""Defines the options that several subcommands share, and loads their settings and the installed collectors."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ Bootstrap = Annotated[str | None, typer.Option(help="Kafka's addresses; default:
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 TIMES = ["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"]
-"""Formats of a time on the command line; without a zone it is UTC."""
+"""The formats of a time on the command line; a time without a zone is UTC."""
 
 _BOOTSTRAP = "RAILSIGHT__KAFKA__BOOTSTRAP"
 
@@ -34,14 +34,14 @@ def ns_of(moment: datetime) -> int:
 
 
 _OF_PEOPLE = (OPERATOR, READER)
-"""Parts whose commands find the running pipeline of this user; a process of a pipeline has its own configuration."""
+"""Parts whose commands find this user's running pipeline; a process of a pipeline has its own configuration."""
 
 
 def settings_of(config: Path | None, bootstrap: str | None = None, part: str = "") -> Settings:
-    """Return the settings of the file and the environment, with the login of a part of railsight to Kafka.
+    """Return the settings of the file and the environment, with a part's login to Kafka.
 
-    Options of the command line override both. An embedded broker of this user needs no further settings, and without
-    options the commands for people use the pipeline of this user that runs on this machine.
+    Options of the command line override both. An embedded broker of this user needs no further settings. Without
+    options, the commands for people use this user's running pipeline on this machine.
     """
     instance = local_instance(config, bootstrap, os.environ) if part in _OF_PEOPLE else None
     settings = load_for(
@@ -53,9 +53,9 @@ def settings_of(config: Path | None, bootstrap: str | None = None, part: str = "
 def load_for(
     instance: Instance | None, config: Path | None, read: Callable[[Path | None, dict[str, str]], Settings]
 ) -> Settings:
-    """Return the settings that `read` gets from a file and an environment, those of a running pipeline if there is one.
+    """Return the settings that `read` loads from a file and an environment, or those of a running pipeline.
 
-    Relative paths of its configuration refer to its folder.
+    Relative paths of a running pipeline's configuration refer to its folder.
     """
     if instance is None:
         return read(config, dict(os.environ))
@@ -66,9 +66,9 @@ def load_for(
 
 
 def local_instance(config: Path | None, bootstrap: str | None, environ: Mapping[str, str]) -> Instance | None:
-    """Return the running pipeline that options and environment select, None if there is none.
+    """Return the running pipeline that options and environment select, or None.
 
-    Without options it is the only one; raises Misconfigured if there are several.
+    Without options, returns the only one; raises Misconfigured if there are several.
     """
     found = running_instances()
     if config is not None:
@@ -86,7 +86,7 @@ def local_instance(config: Path | None, bootstrap: str | None, environ: Mapping[
 def load_with_login(
     bootstrap: str | None, environ: dict[str, str], read: Callable[[dict[str, str]], Settings]
 ) -> Settings:
-    """Return the settings with the option --bootstrap, and with the login of an embedded broker at that address."""
+    """Return the settings with the option --bootstrap, and the login of an embedded broker at that address."""
     if bootstrap is None:
         return read(environ)
     environ = environ | {_BOOTSTRAP: bootstrap}
@@ -100,12 +100,12 @@ GROUP = "railsight.collectors"
 
 
 def installed_collectors() -> dict[str, EntryPoint]:
-    """Return the entry points of the collectors by name; imports none of them."""
+    """Return the entry points of the collectors by name, without importing them."""
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def spec_of(kind: str) -> Any:
-    """Return the Spec of one collector; raise Misconfigured for an unknown name."""
+    """Return the Spec of one collector; raises Misconfigured for an unknown name."""
     known = installed_collectors()
     if kind not in known:
         raise Misconfigured(f"unknown collector {kind}; installed: {', '.join(sorted(known)) or 'none'}")
@@ -113,7 +113,7 @@ def spec_of(kind: str) -> Any:
 
 
 def collector_access(settings: Settings) -> dict[str, Access]:
-    """Return what the installed collectors do on Kafka with these settings, by the part that logs in."""
+    """Return the access to Kafka of the installed collectors with these settings, by the part that logs in."""
     found: dict[str, Access] = {}
     for name, entry in installed_collectors().items():
         spec = entry.load()

@@ -1,4 +1,4 @@
-"""`railsight process`, `persist`, `notify` and `tickets`: each runs one part of the pipeline until a signal."""
+"""Defines `railsight process`, `persist`, `notify` and `tickets`, which run one part of the pipeline until a signal."""
 
 import asyncio
 import time
@@ -61,7 +61,7 @@ def persist(config: Config = None, bootstrap: Bootstrap = None, metrics_port: Me
 
 
 def _served(settings: "Settings", port: int | None) -> tuple["Health", "Metrics"]:
-    """Return the health and the metrics of a part, served on a port if there is one."""
+    """Return the health and the metrics of a part, served on a port if it is set."""
     from streams.health.health import Health
     from streams.health.status_server import PrometheusMetrics
     from streams.instrument.metrics import NullMetrics

@@ -1,4 +1,4 @@
-"""`railsight up` and `railsight logs`: the whole pipeline on this machine, and the logs of its parts."""
+"""Defines `railsight up` and `railsight logs`: the whole pipeline on this machine, and the logs of its parts."""
 
 import os
 import time
@@ -36,7 +36,7 @@ def up(
     if not settings.collectors:
         raise Misconfigured(f"{config}: no collector is configured: give at least one [collect.<name>] section")
     folder = (run_dir or pipeline_directory(settings) / "run").absolute()
-    # A second one must not touch the logs and records of the first.
+    # A second pipeline must not change the logs and records of the first.
     with locked(folder, "run folder"):
         supervisor = Supervisor(folder)
         cadence_s = max(getattr(params, "cadence_s", 0.0) for params in settings.collectors.values())
@@ -45,7 +45,7 @@ def up(
 
 
 def _settings_of_running(config: Path) -> Settings | None:
-    """Return the settings with which a command reads this pipeline, None until its servers run."""
+    """Return the settings for commands that read this pipeline, or None until its servers run."""
     return None if local_instance(config, None, os.environ) is None else settings_of(config, None, READER)
 
 
@@ -94,7 +94,7 @@ def _print(path: Path, lines: int, follow: bool) -> None:
             if line := log.readline():
                 echo(line.rstrip("\n"))
             elif _is_replaced(path, log.fileno()):
-                # The part was restarted: its new run has a new log.
+                # The part was restarted, and its new run has a new log.
                 _print(path, 1 << 20, follow)
                 return
             else:

@@ -1,6 +1,6 @@
-"""Prints texts, tables and the progress of long work; a terminal must not execute what devices report.
+"""Prints texts, tables and progress bars without control characters, because a terminal would execute a device's text.
 
-In a pipe nothing is cut, broken or colored, so that `grep` and `awk` see whole values; `-o wide` cuts nothing either,
+In a pipe nothing is cut, wrapped or colored, so that `grep` and `awk` get whole values; `-o wide` does not cut either,
 and has more columns. NO_COLOR (https://no-color.org) turns colors off.
 """
 
@@ -31,14 +31,14 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def echo(text: str | bytes) -> None:
-    """Print one line without control characters, as it is: JSON, a line of a log."""
+    """Print one line, such as JSON or a log line, without control characters and otherwise unchanged."""
     typer.echo(clean(text.decode(errors="replace") if isinstance(text, bytes) else text))
 
 
 def print_text(text: str, *, err: bool = False) -> None:
-    """Print lines for people without control characters; a terminal that is too narrow gets them broken between words.
+    """Print lines for people without control characters; wrap them between words on a narrow terminal.
 
-    In a pipe each stays one line, so that `grep` finds it whole.
+    In a pipe lines are not wrapped, so that `grep` finds whole lines.
     """
     stream = sys.stderr if err else sys.stdout
     width = shutil.get_terminal_size().columns if stream.isatty() else None
@@ -54,16 +54,16 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def fail(command: str, reason: object, code: int = 1) -> NoReturn:
-    """Print why a command fails, and end with its exit code."""
+    """Print the reason of a command's failure, and exit with its code."""
     print_text(f"railsight {command}: {reason}", err=True)
     raise typer.Exit(code)
 
 
 def broken_lines(line: str, width: int | None) -> list[str]:
-    """Return a line as lines of at most `width` characters, all but the first two characters further right.
+    """Wrap a line at `width` characters; further lines are indented by two more characters.
 
-    Below a label, which two blanks separate from its text, they begin with the text.
-    A path, an address or a command in backquotes is not broken, whatever its length: a terminal copies it as one.
+    After a label, which two blanks separate from its text, further lines align with the text.
+    A path, an address or a command in backquotes is never broken, so that a terminal copies it whole.
     """
     if width is None or len(line) <= width:
         return [line]
@@ -96,7 +96,7 @@ SEVERITY_COLORS = {
 }
 _GAP = "  "
 _LEAST = 16
-"""Characters of the cut column on a terminal that is too narrow for all."""
+"""The fewest characters of the cut column on a narrow terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,12 @@ class Cell:
 
 
 def form_of(output: Output, as_json: bool) -> Output:
-    """Return the form of output: `--json` is `-o json`."""
+    """Return the form of output; `--json` is equal to `-o json`."""
     return Output.JSON if as_json else output
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[Cell | str]], output: Output = Output.TABLE) -> None:
-    """Print rows with their header; the last column is cut where a terminal is too narrow."""
+    """Print rows with their header; on a narrow terminal the last column is cut."""
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal and output is Output.TABLE else None
     cells = [[_cell(value) for value in row] for row in rows]
@@ -129,7 +129,7 @@ def print_rows(
     cells: Callable[[_Item], Sequence[Cell | str]],
     empty: str = "",
 ) -> None:
-    """Print a line of JSON or a row of a table for each; for people `empty`, if it is given and there is none."""
+    """Print a line of JSON or a row of a table for each item; without items, print `empty` for people, if set."""
     if form is Output.JSON:
         for one in found:
             echo(as_json(one))
@@ -157,12 +157,12 @@ def table_lines(
 
 
 def _cell(value: Cell | str) -> Cell:
-    """Return a cell without control characters, which a terminal would execute."""
+    """Return a cell without control characters, because a terminal would execute them."""
     return Cell(clean(value.text), value.color) if isinstance(value, Cell) else Cell(clean(value))
 
 
 class Bar:
-    """One line with a text, the elapsed time, and the share that is done where the total is known."""
+    """One line with a text, the elapsed time, and the completed share if the total is known."""
 
     def __init__(self, shown: "Progress", task: "TaskID", text: str) -> None:
         self._shown = shown
@@ -170,11 +170,11 @@ class Bar:
         self._text = text
 
     def step(self, text: str) -> None:
-        """Show the present step behind the name of the work."""
+        """Show the present step after the name of the work."""
         self._shown.update(self._task, description=f"{self._text}: {text}")
 
     def completed(self, amount: float) -> None:
-        """Show how much of the total is done."""
+        """Show the completed amount of the total."""
         self._shown.update(self._task, completed=amount)
 
     def echo(self, line: str | bytes) -> None:
@@ -193,13 +193,13 @@ class Bar:
 
 @contextmanager
 def progress(text: str, total: float | None = None) -> Iterator[Bar]:
-    """Yield the bar of a piece of work; it is removed at the end, before its result is printed."""
+    """Yield a progress bar, which is removed at the end, before the result is printed."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     bar = () if total is None else (BarColumn(),)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), *bar, TimeElapsedColumn())
-    # Results go to standard output while the bar is drawn: rich must not redirect it.
+    # rich must not redirect standard output, because results are printed there while the bar is drawn.
     with Progress(
         *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
         redirect_stdout=False, redirect_stderr=False,

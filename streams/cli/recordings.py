@@ -1,4 +1,4 @@
-"""`railsight export` and `record`: write what ClickHouse holds, or what arrives, as a recording for `backtest`."""
+"""Defines `railsight export` and `record`, which write stored or arriving messages as a recording for `backtest`."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ from streams.wire.topics import READER
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the recording and its inventory.")]
 _ARRIVAL_S = 5.0
-"""The sink stores samples within about two seconds of their arrival."""
+"""The wait for the sink, which stores samples within about two seconds of their arrival."""
 
 
 def export(

@@ -1,4 +1,4 @@
-"""`railsight broker` and `railsight clickhouse`: each runs an embedded server until a signal or its own end."""
+"""Defines `railsight broker` and `clickhouse`, which run an embedded server until a signal or its own end."""
 
 import asyncio
 import json
@@ -61,7 +61,7 @@ def broker(
         found, login = secure(params, params.data or data_directory() / "kafka")
         kafka = EmbeddedKafka(params, found)
         with foreground(kafka.stop), ThreadPoolExecutor(1) as pool:
-            # The collectors' libraries take as long to import as the broker to start.
+            # Imports the collectors' libraries meanwhile, which takes as long as the broker's start.
             needs = None if login is None else pool.submit(_needs, config)
             kafka.start()
             if login is not None and needs is not None:
@@ -79,14 +79,14 @@ def broker(
 
 
 def _needs(config: Path | None) -> dict[str, Access]:
-    """Return what all parts do on Kafka."""
+    """Return the access of all parts to Kafka."""
     settings = load(config, collector_params())
     return accesses(settings, collector_access(settings))
 
 
 @contextmanager
 def _known(bootstrap: str, login: BrokerLogin | None) -> Iterator[None]:
-    """Record how to log in, for the commands that get this address by --bootstrap."""
+    """Record the login for commands with this address in --bootstrap."""
     if login is None:
         yield
         return
@@ -158,7 +158,7 @@ def clickhouse(
 
 
 def _password(file: Path | None) -> str:
-    """Return the password in the file; empty without one, so that a password is made."""
+    """Return the password in the file, or an empty text without a file, so that a password is made."""
     return "" if file is None else read_password(file)
 
 
@@ -171,7 +171,7 @@ def _require_passwords(host: str, users: list[User]) -> None:
 
 
 def _print_address(server: EmbeddedClickHouse, *, as_json: bool, made: bool) -> None:
-    """Print the URL, and where the password is; the password itself is printed on a terminal only."""
+    """Print the URL and the file of the password; print the password itself only on a terminal."""
     if as_json:
         fields = {
             "url": server.url, "data": str(server.data),

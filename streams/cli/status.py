@@ -1,4 +1,4 @@
-"""`railsight status`: prints how each device is read: last reading, cadence, lag and last error of each source."""
+"""Defines `railsight status`, which prints the last reading, cadence, lag and last error of each device's sources."""
 
 import asyncio
 import time
@@ -76,7 +76,7 @@ def _print(rows: list[SourceRow], now_ns: int, form: Output) -> None:
 
 
 def no_rows_text(read: list[SourceRow]) -> str:
-    """Return the line that replaces a table without rows; `read` are those without the selection of problems."""
+    """Return the line that replaces an empty table; `read` has all rows, without the selection of problems."""
     if read:
         return f"sources: {len(read)}, none with a problem"
     return "no collector has published a status, and no inventory is published"
