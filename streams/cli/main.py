@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None, build: Callable[[Sequence[str]]
     from streams.wire.errors import Misconfigured, Retry
 
     given = sys.argv[1:] if arguments is None else list(arguments)
-    # Only the user who runs this can read its data, logs and passwords, also those of its child processes.
+    # Only this user can read the data, logs and passwords of this process and its child processes.
     os.umask(0o077)
     try:
         build([*given, *_completed_words(os.environ)])(args=given, prog_name="railsight")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, SecretStr
 from streams.config.settings import Settings
 
 DEFAULT = "default"
-SECRET = "set, not shown"  # noqa: S105 — what is printed instead of a secret
+SECRET = "set, not shown"  # noqa: S105 — the text that replaces a secret
 
 
 def setting_lines(settings: Settings, *, defaults: bool) -> Iterator[str]:

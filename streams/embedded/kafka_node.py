@@ -41,7 +41,7 @@ class Software:
 
 
 class Node:
-    """Node `number` (counted from 1) of a cluster, in a folder of its own."""
+    """Node `number` (counted from 1) of a cluster, with its own folder."""
 
     def __init__(
         self, number: int, folder: Path, ports: Sequence[Ports], software: Software, security: Security | None = None

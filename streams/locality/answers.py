@@ -14,7 +14,7 @@ UsabilityName = Annotated[
 
 
 class Answer(BaseModel):
-    """One answer; its fields are those of the JSON."""
+    """The base of all answers; the fields are the JSON's."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -252,7 +252,7 @@ class PartitionProcessor:
         self._metrics.count(name, self.binding.stage, self.partition, topic=topic, by=by)
 
     def _update_watermark(self, upstreams: UpstreamWatermarks, topic: Topic, progress: Progress) -> None:
-        """Apply a Progress; count those of replaced owners, which an owner with restarted epochs would only send."""
+        """Apply a Progress, and count Progress of replaced owners, because restarted epochs show as such."""
         ignored = upstreams.ignored
         upstreams.update(topic.name, progress, self.positions.get(self._barrier, 0))
         if upstreams.ignored == ignored:

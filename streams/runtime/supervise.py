@@ -33,7 +33,7 @@ LAST_LINE_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One process to keep running. Parts of a higher tier use those of lower ones, so they stop first."""
+    """One process to keep running. Parts of a higher tier use parts of lower tiers, so they stop first."""
 
     name: str
     command: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Lists the migrations of the tables, finds those that are pending, and applies them.
+"""Lists the migrations of the tables, finds the pending ones, and applies them.
 
 A shipped migration never changes: `migrations/DIGESTS` has the digest of each, a test compares them, and a server with
 another version of an applied migration is refused. Statements create only missing objects or replace their own, so an

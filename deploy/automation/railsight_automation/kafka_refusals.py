@@ -212,7 +212,7 @@ async def _answers_tls(host: str, port: int) -> bool:
 
 
 async def _without_metadata(self: Any, host: str, port: int) -> str:
-    """Return why a broker that accepted the connection does not answer the first request."""
+    """Return the reason why a broker that accepted the connection does not answer the first request."""
     options = {"security_protocol": self._security_protocol, "ssl_context": self._ssl_context}
     if accepted := await _mechanisms(host, port, options):
         return (

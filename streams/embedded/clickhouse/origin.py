@@ -14,7 +14,7 @@ _OWN_SITES = {"same-origin", "none"}
 
 
 class OriginCheck:
-    """The names by which a client may reach the server."""
+    """Checks requests against the names under which clients may reach the server."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = {*_LOOPBACK, *(name.lower().strip("[]") for name in names)}

@@ -1,6 +1,6 @@
 """Parses an HTTP request: query, settings, user and output format.
 
-As in ClickHouse's HTTP interface, a parameter that is not one of its own is a setting of the query.
+As in ClickHouse's HTTP interface, every parameter that the interface does not define is a setting of the query.
 """
 
 import base64

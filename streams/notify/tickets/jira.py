@@ -151,7 +151,7 @@ class Jira:
 
 
 def label(ticket: Ticket) -> str:
-    """Return the label by which the issue of a ticket is found."""
+    """Return the label of a ticket's issue, for searches."""
     return f"railsight-{ticket.id}"
 
 

@@ -19,7 +19,7 @@ class JiraParams(BaseModel):
     issue_type: str = "Task"
     """The type of new issues."""
     labels: tuple[str, ...] = ("railsight",)
-    """Labels of new issues, besides `railsight-ID`, by which an issue is found again."""
+    """Labels of new issues, besides `railsight-ID`, which identifies the issue in searches."""
     close_transition: str = ""
     """The name of the transition that closes an issue; empty: the first one to a status of the category Done."""
     index_s: ClassVar[float] = 120

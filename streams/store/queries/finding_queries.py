@@ -34,7 +34,7 @@ READINGS_BEFORE, READINGS_AFTER = 3, 2
 _MAX_INSIDE = 10_000
 """The limit of readings inside the interval: more than an hour of readings each half second."""
 _MAX_DISTANCE_NS = 3_600_000_000_000
-"""Readings further outside than an hour are ignored, which limits what the server reads."""
+"""Readings more than an hour outside are ignored, which limits the rows that the server reads."""
 
 
 class ReadingRow(NamedTuple):
