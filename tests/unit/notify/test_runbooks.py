@@ -4,17 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from streams.detect.detectors import DETECTORS
+
 FOLDER = Path(__file__).parents[3] / "docs"
-DETECTORS = sorted(page.stem for page in (FOLDER / "detectors").glob("*.md"))
+NAMES = sorted(detector.slug.replace("/", "-") for detector in DETECTORS)
 
 
 def test_every_detector_has_a_runbook_and_every_runbook_a_detector() -> None:
     """The page that an alert links to exists."""
-    assert DETECTORS
-    assert sorted(page.stem for page in (FOLDER / "runbooks").glob("*.md")) == DETECTORS
+    assert sorted(page.stem for page in (FOLDER / "runbooks").glob("*.md")) == NAMES
 
 
-@pytest.mark.parametrize("name", DETECTORS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_runbook_has_the_required_sections(name: str) -> None:
     """A page has the meaning, first checks, exclusions, actions and when to do nothing."""
     page = (FOLDER / f"runbooks/{name}.md").read_text()
