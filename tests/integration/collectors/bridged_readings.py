@@ -17,9 +17,10 @@ DEVICES = 6
 START = """
 import sys, json
 from collectors.bridge.collector import SPEC
+from lab.constants import params_of
 from streams.wire.topics import Partitions
 spec = json.loads(sys.argv[1])
-params = SPEC.Params.model_validate(spec["params"])
+params = params_of(SPEC.Params, spec["params"])
 SPEC.start(params, client_options=spec["options"], partitions=Partitions(telemetry=2), metrics_port=spec.get("port"))
 """
 
