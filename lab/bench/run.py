@@ -7,12 +7,10 @@ stops the supervisor.
 import asyncio
 import os
 import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from lab.bench import params as process_specs
 from lab.bench.clickhouse_metrics import StoredCounts, sample_row_count, stored_counts
@@ -234,19 +232,6 @@ def _sent_to(sent: LoadReport, topic_part: str) -> int:
 
 
 _PROGRESS_EVERY_S = 0.25
-
-
-@contextmanager
-def run_folder(given: Path | None) -> Iterator[Path]:
-    """Yield the given folder, which stays, or a temporary one; raise Misconfigured if the given one is not empty."""
-    if given is None:
-        with tempfile.TemporaryDirectory(prefix="railsight-bench-", ignore_cleanup_errors=True) as folder:
-            yield Path(folder)
-        return
-    if given.exists() and any(given.iterdir()):
-        raise Misconfigured(f"{given} is not empty; choose another folder, or remove it")
-    given.mkdir(parents=True, exist_ok=True)
-    yield given.resolve()
 
 
 def run_benchmark(params: Params, report_progress: Callable[[str], None]) -> Report | None:

@@ -2,11 +2,10 @@
 
 import asyncio
 import random
-import tempfile
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -266,19 +265,6 @@ def _truth(fabric: Fabric) -> FindingTruth:
     at_end = {subject_id(link) for link in (truth.stays_down, truth.down_at_end)}
     since = datetime.fromtimestamp(truth.begun_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return FindingTruth(frozenset(at_end), frozenset({*at_end, subject_id(truth.recovers)}), since)
-
-
-@contextmanager
-def run_folder(given: Path | None) -> Iterator[Path]:
-    """Yield the given folder, which stays, or a temporary one; raise Misconfigured if the given one is not empty."""
-    if given is None:
-        with tempfile.TemporaryDirectory(prefix="railsight-chaos-", ignore_cleanup_errors=True) as folder:
-            yield Path(folder)
-        return
-    if given.exists() and any(given.iterdir()):
-        raise Misconfigured(f"{given} is not empty; choose another folder, or remove it")
-    given.mkdir(parents=True, exist_ok=True)
-    yield given.resolve()
 
 
 def sequences(seed: int, faults: Sequence[str], seconds: float, runs: int, *, each: bool) -> list[ChaosParams]:

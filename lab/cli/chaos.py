@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
+from lab.cli.run_folder import run_folder
 from streams.cli.options import AsJson
 from streams.cli.printing import progress
 from streams.runtime.foreground import INTERRUPTED
@@ -44,12 +45,12 @@ def chaos(
     """
     from lab.chaos.plan import fault_names
     from lab.chaos.report import TABLE_HEAD
-    from lab.chaos.run import run_chaos, run_folder, sequences
+    from lab.chaos.run import run_chaos, sequences
 
     names = fault_names(faults)
     reports = []
 
-    with run_folder(run_dir) as folder, progress("chaos") as bar:
+    with run_folder(run_dir, "chaos") as folder, progress("chaos") as bar:
 
         def add(report: "Report") -> None:
             reports.append(report)

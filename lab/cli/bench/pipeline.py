@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.cli.bench import print_result
+from lab.cli.run_folder import run_folder
 from streams.cli.options import AsJson
 from streams.cli.printing import progress
 from streams.runtime.foreground import INTERRUPTED
@@ -47,9 +48,9 @@ def pipeline(
     from lab.bench.params import SINK, Params, worker_names
     from lab.bench.processes import parse_profile
     from lab.bench.render_report import report_lines
-    from lab.bench.run import run_benchmark, run_folder
+    from lab.bench.run import run_benchmark
 
-    with run_folder(keep) as folder:
+    with run_folder(keep, "bench") as folder:
         params = Params(
             folder, gpus, cadence, seconds, partitions, workers, _compression(compression), seed,
             kill_every_s=kill_every, senders=senders, security="tls" if secure else "none",
@@ -89,7 +90,7 @@ def growth(
 
     from lab.bench.params import Params
     from lab.bench.render_report import HEAD, draw, refuse_without_matplotlib, row
-    from lab.bench.run import run_benchmark, run_folder
+    from lab.bench.run import run_benchmark
 
     sizes, counts = _numbers(gpus, "--gpus"), _numbers(workers, "--workers")
     if picture is not None:
@@ -98,7 +99,7 @@ def growth(
         typer.echo(HEAD)
     reports = []
     for size, count in [(size, count) for size in sizes for count in counts]:
-        with run_folder(None) as folder, progress(f"bench growth: {size} GPUs, {count} workers") as bar:
+        with run_folder(None, "bench") as folder, progress(f"bench growth: {size} GPUs, {count} workers") as bar:
             params = Params(folder, size, cadence, seconds, partitions=partitions, workers=count)
             report = run_benchmark(params, bar.step)
         if report is None:
@@ -155,9 +156,8 @@ def backtest(
     Example: `railsight bench backtest --gpus 1024`.
     """
     from lab.bench.backtest import TARGET, measure_backtest, speed_lines
-    from lab.bench.run import run_folder
 
-    with run_folder(keep) as folder, progress("bench backtest"):
+    with run_folder(keep, "bench") as folder, progress("bench backtest"):
         speeds = measure_backtest(folder, gpus, seconds, cadence, seed)
     is_passed = speeds.whole >= TARGET and not speeds.missed and not speeds.invented
     print_result(asdict(speeds), speed_lines(speeds), as_json=as_json, is_passed=is_passed)
