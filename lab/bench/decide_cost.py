@@ -16,11 +16,11 @@ from lab.bench.statistics import Spread, spread_of
 from streams.decide.capacity import Capacity
 from streams.decide.guard_context import GuardContext, Proposal
 from streams.decide.guards import evaluate
-from streams.decide.isolations import Isolations, TargetKind
 from streams.decide.link_states import LinkStates
 from streams.decide.optimizer import Candidate, select
 from streams.decide.params import DecideParams
 from streams.decide.stage import Decide
+from streams.decide.state import Isolations, TargetKind
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.ids import device_id
 from streams.fabric.inventory_rows import HOST_LINK

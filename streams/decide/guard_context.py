@@ -1,4 +1,6 @@
-"""Defines the input of the guards: the proposed action, and the state of the fabric and of the controls."""
+"""Defines the input of the guards: the proposed action, the state of the fabric and of the controls, and the capacity
+that survives the action.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -6,9 +8,9 @@ from functools import cached_property
 from typing import Protocol
 
 from streams.decide.capacity import Capacity, Surviving
-from streams.decide.isolations import Isolations
-from streams.decide.link_block import Block
+from streams.decide.link_states import Block
 from streams.decide.params import DecideParams
+from streams.decide.state import Isolations
 from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Action, Control, Endpoint, Finding, Subject
@@ -83,7 +85,7 @@ class Proposal:
 
 @dataclass(slots=True)
 class Computed:
-    """Results for one version of the isolations; surviving.py caches them."""
+    """Results for one version of the isolations, cached."""
 
     version: int = -1
     isolated: list[int] = field(default_factory=list)
@@ -141,3 +143,38 @@ class GuardContext:
             self.capacity.set_dead(pod, self.dead_links)
             self._refreshed.add(pod)
         return self.capacity
+
+
+def least_surviving(link: TopologyLink, context: GuardContext) -> Surviving | None:
+    """Return the group that retains the lowest ratio without a link between switches; None if it has no group.
+
+    Links that a decision isolated count as lost even if their ports are up.
+    """
+    number = context.capacity.number_of(link)
+    if number is None:
+        return None
+    isolated = isolated_links(context)
+    least = context.computed.least
+    if number not in least:
+        least[number] = context.current_capacity(number).least([number], isolated)
+    return least[number]
+
+
+def isolated_links(context: GuardContext) -> list[int]:
+    """Return the numbers of the links between switches that decisions took out of service."""
+    computed, isolations = context.computed, context.isolations
+    if computed.version != isolations.version:
+        found = (context.topology.links.get(target) for target in isolations.active)
+        numbers = (context.capacity.number_of(link) for link in found if link is not None)
+        computed.isolated = [number for number in numbers if number is not None]
+        computed.version, computed.least = isolations.version, {}
+    return computed.isolated
+
+
+def other_planes(link: TopologyLink, context: GuardContext) -> list[bool]:
+    """Return, for each other link of the same host and rail, whether it is in service and proven to carry."""
+    return [
+        other.id not in context.isolations.active and context.carries(other)
+        for other in context.topology.uplinks_of[link.lower.device]
+        if other.rail == link.rail and other.id != link.id
+    ]

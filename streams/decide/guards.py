@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from streams.decide.capacity import ROUNDING
-from streams.decide.guard_context import GuardContext, Proposal
-from streams.decide.isolations import TargetKind
-from streams.decide.surviving import least_surviving, other_planes
+from streams.decide.guard_context import GuardContext, Proposal, least_surviving, other_planes
+from streams.decide.state import TargetKind
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.wire.models import Action, Verdict
 

@@ -7,14 +7,14 @@ links carry nothing. A live source is as recent as the heartbeat of its shard. M
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
+from enum import IntEnum
 from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 import cramjam
 
-from streams.decide.link_block import BLOCKS, TEXTS, Block
-from streams.decide.port_states_snapshot import PortStatesSnapshot
+from streams.decide.port_states_snapshot import PortStatesSnapshot, PortTables, SourcePorts
 from streams.decide.qualification import (
     EndEvidence,
     Qualification,
@@ -23,13 +23,33 @@ from streams.decide.qualification import (
     extend,
     qualify,
 )
-from streams.decide.source_ports import PortTables, SourcePorts
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.errors import Reject
 from streams.wire.models import PortQuality, PortStates, ReadingsHeartbeat, Source
+
+
+class Block(IntEnum):
+    """The reason why an end of a link is not proven to carry traffic; the greatest of several is reported."""
+
+    NONE = 0
+    NOT_OBSERVED = 1
+    STALE = 2
+    DOWN = 3
+    ADMIN_DOWN = 4
+
+
+TEXTS: Mapping[Block, str] = {
+    Block.NOT_OBSERVED: "is not observed",
+    Block.STALE: "was not read lately",
+    Block.DOWN: "is down",
+    Block.ADMIN_DOWN: "is administratively down",
+}
+BLOCKS = (Block.NOT_OBSERVED, Block.NONE, Block.DOWN, Block.ADMIN_DOWN)
+"""The reason for each PortState, by its number."""
+
 
 MAX_UNKNOWN = 32_768
 """The most devices outside the inventory: 1.5 times the largest fabric, whose inventory may arrive after its states.

@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from streams.decide.isolations import WEEK_S
 from streams.decide.qualification import QualificationParams
+from streams.decide.state import WEEK_S
 
 
 class DecideParams(BaseModel):

@@ -1,4 +1,4 @@
-"""Writes the states of ports into snapshots, and reads them.
+"""Holds the newest port states of devices, writes them into snapshots, and reads them.
 
 The states of a large fabric take megabytes, and a snapshot is written after every few records. Devices are divided into
 parts. A part is compressed again only after many of its sources changed; until then these are stored beside it.
@@ -7,15 +7,45 @@ parts. A part is compressed again only after many of its sources changed; until 
 import base64
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import cramjam
 import orjson
 
-from streams.decide.source_ports import PortTables, SourcePorts
 from streams.fabric.decompression import Budget
 from streams.wire.models import Source
+
+
+@dataclass(slots=True)
+class SourcePorts:
+    """The newest PortStates of one source of a device; sources with equal ports share `ports`."""
+
+    shard: int
+    changed_ns: int
+    silent_since_ns: int
+    first_ns: int
+    names: tuple[str, ...]
+    ports: Mapping[str, int]
+    states: bytes
+    since_ns: dict[int, int] = field(default_factory=dict)
+    """Index of a port -> its newest transition, if that is after `first_ns`."""
+
+
+class PortTables:
+    """Lists of port names, each stored once: most devices of a model have equal lists."""
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[str, ...], tuple[tuple[str, ...], dict[str, int]]] = {}
+
+    def shared(self, names: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, int]]:
+        """Return the shared tuple of these names, and the index of each name."""
+        found = self._tables.get(names)
+        if found is None:
+            found = self._tables[names] = names, {port: index for index, port in enumerate(names)}
+        return found
+
 
 _PARTS = 64
 """The number of parts in a snapshot; each has about 340 devices in the largest fabric."""

@@ -1,7 +1,7 @@
 """The stage `decide`: decides remediations for findings, and moves each through its life cycle (life_cycle.py).
 
-`cases.py` tracks the findings, `decisions.py` decides with the guards, `remedies.py` publishes the transitions,
-`automation_answers.py` and `person_answers.py` process answers, `repairs.py` returns targets to service.
+`decisions.py` tracks the findings and decides with the guards, `remedies.py` publishes the transitions, `answers.py`
+processes answers, `repairs.py` returns targets to service.
 """
 
 import itertools
@@ -9,26 +9,20 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from streams.decide.automation_answers import AutomationAnswers
-from streams.decide.cases import Cases
+from streams.decide.answers import ANSWERS, AutomationAnswers, PersonAnswers
 from streams.decide.controls import Controls, refusal
-from streams.decide.decisions import Decisions
+from streams.decide.decisions import Cases, Decisions
 from streams.decide.evaluation import Evaluation
-from streams.decide.fabric_view import FabricView
-from streams.decide.host_restarts import HostRestarts
+from streams.decide.fabric_view import FabricView, ModuleParts
 from streams.decide.link_states import LinkStates
-from streams.decide.orders import Orders
 from streams.decide.params import DecideParams
-from streams.decide.person_answers import ANSWERS, PersonAnswers
 from streams.decide.policy import Policy, load_policy
-from streams.decide.port_modules import ModuleParts
 from streams.decide.publisher import Publisher
 from streams.decide.recovery import recover
-from streams.decide.remedies import Remedies
+from streams.decide.remedies import Orders, Remedies
 from streams.decide.repair_hints import RepairHints
-from streams.decide.repairs import Repairs
+from streams.decide.repairs import HostRestarts, Repairs, Unanswered
 from streams.decide.state import DecideState
-from streams.decide.unanswered import Unanswered
 from streams.fabric.topology import Topology
 from streams.wire.codec import from_json
 from streams.wire.errors import Reject

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streams.decide.link_block import Block
+from streams.decide.link_states import Block
 from streams.wire.models import Control, ControlKind, Subject
 
 

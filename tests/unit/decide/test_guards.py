@@ -12,8 +12,8 @@ from streams.decide import guards
 from streams.decide.capacity import Capacity
 from streams.decide.guard_context import GuardContext, Proposal
 from streams.decide.guards import GUARDS, Decision, evaluate
-from streams.decide.isolations import Isolations, TargetKind
 from streams.decide.params import DecideParams
+from streams.decide.state import Isolations, TargetKind
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Job
 from streams.fabric.topology import Topology, TopologyLink

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 from streams.decide.capacity import Capacity
 from streams.decide.guard_context import GuardContext, Proposal
 from streams.decide.guards import ISOLATES, evaluate, isolation_of
-from streams.decide.isolations import WEEK_S, Isolations, TargetKind
 from streams.decide.params import DecideParams
+from streams.decide.state import WEEK_S, Isolations, TargetKind
 from streams.fabric.ids import device_id
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology, TopologyLink

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from streams.decide.link_block import Block
+from streams.decide.link_states import Block
 from streams.decide.qualification import Qualification
 from streams.decide.stage import Decide
 from streams.replay.driver import Driver, batches, event_time

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.decide import link_states, port_states_snapshot
-from streams.decide.link_block import Block
-from streams.decide.link_states import LinkMessage, LinkStates
+from streams.decide.link_states import Block, LinkMessage, LinkStates
 from streams.fabric.inventory import Inventory, PortName
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject

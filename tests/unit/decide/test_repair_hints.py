@@ -7,7 +7,7 @@ from typing import Any
 import cramjam
 import pytest
 
-from streams.decide.port_modules import ModuleParts
+from streams.decide.fabric_view import ModuleParts
 from streams.decide.stage import Decide
 from streams.wire.errors import Reject
 from streams.wire.models import (

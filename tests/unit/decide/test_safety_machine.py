@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from streams.decide import capacity, guards
-from streams.decide.automation_answers import AutomationAnswers
+from streams.decide.answers import AutomationAnswers
 from streams.decide.fabric_view import FabricView
 from streams.decide.remedies import Remedies
 from streams.fabric.graph import ABSENT, Graph, Ints, Mask

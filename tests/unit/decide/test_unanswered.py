@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from streams.decide.link_traffic import LinkTraffic, TrafficRun, extend_traffic
+from streams.decide.fabric_view import LinkTraffic, TrafficRun, extend_traffic
 from streams.decide.stage import Decide
 from streams.wire.errors import Reject
 from streams.wire.models import (
