@@ -181,12 +181,7 @@ def locality(
     """
     from streams.health.health import Health
     from streams.health.status_server import PrometheusMetrics
-    from streams.wire.errors import Misconfigured
-
-    try:
-        from streams.report.locality.server import serve
-    except ModuleNotFoundError as error:
-        raise Misconfigured(f"{error.name} is not installed; install railsight[serve]") from error
+    from streams.report.locality.server import serve
     from streams.report.locality.service import LocalityService
 
     settings = settings_of(config, bootstrap, LOCALITY)

