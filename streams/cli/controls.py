@@ -5,7 +5,7 @@ import getpass
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -48,27 +48,11 @@ def publish_control(settings: Settings, control: Control, key: Path | None = Non
     if path is None and settings.decide.trusted_keys:
         raise Misconfigured("controls must be signed (decide.trusted_keys); pass --key or set decide.signing_key")
     if path is not None:
-        from streams.wire.signatures import load_private_key, sign
+        from streams.wire.signatures import Signer, read_private_key
 
-        at_ns = control.at_ns or 0
-        record = sign(
-            record,
-            load_private_key(_read(path), str(path)),
-            source=f"/railsight/actor/{control.actor}",
-            at_ns=at_ns,
-            time=f"{datetime.fromtimestamp(at_ns // 1_000_000_000, UTC):%Y-%m-%dT%H:%M:%SZ}",
-        )
+        signer = Signer(read_private_key(path), settings.kafka.cluster, f"actor/{control.actor}")
+        record = signer.sign(record, time.time_ns())
     asyncio.run(publish(settings.kafka, [record]))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        mode = path.stat().st_mode
-        if mode & 0o077:
-            raise Misconfigured(f"{path}: other users can read this key (mode {mode & 0o777:04o}); run chmod 600")
-        return path.read_bytes()
-    except OSError as error:
-        raise Misconfigured(f"cannot read {path}: {error.strerror}") from error
 
 
 def _active(settings: Settings, kind: ControlKind, now_ns: int) -> list[Control]:

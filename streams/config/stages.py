@@ -39,6 +39,11 @@ def _makers(settings: Settings) -> dict[str, Callable[[int], Stage]]:
         from streams.decide.policy import load_policy
         from streams.decide.stage import Decide
 
-        return Decide(settings.decide, load_policy(settings.decide.policy))
+        fabric, key, signer = settings.kafka.cluster, settings.decide.signing_key, None
+        if key is not None:
+            from streams.wire.signatures import Signer, read_private_key
+
+            signer = Signer(read_private_key(key), fabric, "decide")
+        return Decide(settings.decide, load_policy(settings.decide.policy), fabric, signer)
 
     return dict(zip(STAGES, (measure, correlate, attribute, decide), strict=True))

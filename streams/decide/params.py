@@ -24,7 +24,7 @@ class DecideParams(BaseModel):
     rejected."""
 
     signing_key: Path | None = None
-    """The file of the private key with which the commands sign controls."""
+    """The file of the private key with which `decide` signs remediations, and the commands sign controls."""
 
     settle_s: ClassVar[float] = 10
     """A finding is decided only after this age (DESIGN 2.2), when its parent is known, if it has one."""

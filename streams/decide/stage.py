@@ -39,10 +39,10 @@ from streams.wire.models import (
     RemediationResult,
 )
 from streams.wire.stage import Output
-from streams.wire.topics import CONTROLS, Headers, Topic
+from streams.wire.topics import CONTROLS, REMEDIATION_RESULTS, REMEDIATIONS, Headers, Record, Topic
 
 if TYPE_CHECKING:
-    from streams.wire.signatures import SignatureVerifier
+    from streams.wire.signatures import SignatureVerifier, Signer
 
 
 class Decide:
@@ -50,8 +50,12 @@ class Decide:
 
     name = "decide"
 
-    def __init__(self, params: DecideParams, policy: Policy | None = None) -> None:
+    def __init__(
+        self, params: DecideParams, policy: Policy | None = None, fabric: str = "local", signer: "Signer | None" = None
+    ) -> None:
+        """Create the stage; `fabric` is the name in signatures, `signer` signs the remediations."""
         self._params = params
+        self._fabric_name, self._signer = fabric, signer
         self._policy = policy or load_policy()
         self._fabric = FabricView(params)
         self._is_restored = False
@@ -183,15 +187,21 @@ class Decide:
         fabric.links, fabric.modules, fabric.traffic, self._is_restored = links, modules, traffic, True
         self._set_state(state, self._revisions)
 
-    def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+    def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers, arrived_ns: int) -> None:
         """Raise Reject on an invalid control, and on a control or result without a required signature."""
-        if self._params.trusted_keys:
-            self._verifier.verify(topic, key, value, headers)
+        if self._params.trusted_keys and topic.name in (CONTROLS.name, REMEDIATION_RESULTS.name):
+            self._verifier.verify(topic, key, value, headers, arrived_ns)
         if topic.name == CONTROLS.name and value is not None and (reason := refusal(from_json(Control, value))):
             raise Reject(reason)
+
+    def sign(self, record: Record, now_ns: int) -> Record:
+        """Return a remediation with the signature of this fabric; other records, and all without a key, unchanged."""
+        if self._signer is None or record.topic is not REMEDIATIONS:
+            return record
+        return self._signer.sign(record, now_ns)
 
     @cached_property
     def _verifier(self) -> "SignatureVerifier":
         from streams.wire.signatures import SignatureVerifier
 
-        return SignatureVerifier(self._params.trusted_keys)
+        return SignatureVerifier(self._params.trusted_keys, self._fabric_name)

@@ -178,8 +178,8 @@ def _overlaps(denial: Acl, acl: Acl) -> bool:
 
 _RESULTS = (
     topics.FINDINGS, topics.FINDINGS_OPEN, topics.REMEDIATIONS, topics.REMEDIATIONS_OPEN, topics.REMEDIATION_RESULTS,
-    topics.CONTROLS, topics.LEMONS, topics.TOPOLOGY, topics.INVENTORY, topics.JOBS, topics.PROGRESS,
-    topics.COLLECTOR_STATUS,
+    topics.CONTROLS, topics.CONTROL_ANSWERS, topics.LEMONS, topics.TOPOLOGY, topics.INVENTORY, topics.JOBS,
+    topics.PROGRESS, topics.COLLECTOR_STATUS,
 )  # fmt: skip
 _COMMANDS = (topics.CONTROLS, topics.INVENTORY, topics.JOBS, topics.LEMONS)
 
@@ -198,7 +198,7 @@ def accesses(settings: Settings, collectors: Mapping[str, Access]) -> dict[str, 
         TICKETS: ticket_desk.ACCESS,
         LOCALITY: LOCALITY_ACCESS,
         AUTOMATION: Access(reads=(topics.REMEDIATIONS,), writes=(topics.REMEDIATION_RESULTS, topics.INPUT_LOSSES)),
-        OPERATOR: Access(reads=(*_RESULTS, topics.FACTS), writes=_COMMANDS),
+        OPERATOR: Access(reads=(*_RESULTS, topics.FACTS, topics.REJECTED), writes=_COMMANDS),
         READER: Access(reads=_RESULTS, group_prefixes=("reader.",)),
     }
 

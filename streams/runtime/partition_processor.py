@@ -6,6 +6,7 @@ sends and has the clock. Records before a Progress in its partition are processe
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Counter, Metrics
@@ -25,12 +26,13 @@ from streams.wire import topics
 from streams.wire.batch_fetch import FetchedRecord
 from streams.wire.bounds import clean
 from streams.wire.errors import Reject
-from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Snapshot
+from streams.wire.models import IDLE_NS, Control, Message, Progress, Rejected, Snapshot
 from streams.wire.stage import (
     MeteredStage,
     Output,
     ReconcilingStage,
     RecoverableStage,
+    SigningStage,
     Stage,
     TimeLimitedStage,
     VerifyingStage,
@@ -95,6 +97,7 @@ class PartitionProcessor:
     def _set_up(self) -> None:
         self.stage = self._make_stage(self.partition)
         self._verify = self.stage.verify if isinstance(self.stage, VerifyingStage) else None
+        self._sign = self.stage.sign if isinstance(self.stage, SigningStage) else None
         self._counted = self.stage.counted if isinstance(self.stage, MeteredStage) else None
         self._inventory = InventorySchedule(self.stage, self._versions)
         self._advanced_ns = 0
@@ -341,8 +344,10 @@ class PartitionProcessor:
             return topics.decode_tombstone(topic, record.key)
         try:
             if self._verify is not None:
-                self._verify(topic, record.key, record.value, record.headers)
+                self._verify(topic, record.key, record.value, record.headers, record.timestamp * _MS)
             message = topics.decode(topic, record.value, record.headers)
+            if isinstance(message, Control):
+                return replace(message, arrived_at_ns=record.timestamp * _MS, offset=record.offset)
             if (clock := self._arrivals.get(topic.name)) is None:
                 return message
             return dated_by_arrival(message, clock.arrived_ns(record.timestamp))
@@ -400,6 +405,8 @@ class PartitionProcessor:
         except (TypeError, ValueError, OverflowError, UnicodeError) as error:
             # An output that cannot be encoded must not end the owner: the next one would read its input and end again.
             return self._unsendable(output, f"cannot encode {type(output.message).__name__}: {error}")
+        if self._sign is not None:
+            record = self._sign(record, self._clock.now_ns())
         size = len(record.value or b"")
         if size > MAX_RECORD_BYTES:
             return self._unsendable(

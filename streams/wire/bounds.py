@@ -63,7 +63,18 @@ _SHORT_TIME = Bound(0, 2**32 - 1)
 """The bound of a duration in 32 bits, up to 4.3 s."""
 _NAME, _ID, _TEXT = (Bound(characters=most) for most in (NAME_CHARACTERS, ID_CHARACTERS, TEXT_CHARACTERS))
 _IDS = frozenset(
-    {"id", "former_ids", "parent_id", "finding_ids", "remediation_id", "subject_id", "related", "target_id", "missing"}
+    {
+        "id",
+        "former_ids",
+        "parent_id",
+        "finding_ids",
+        "remediation_id",
+        "subject_id",
+        "related",
+        "target_id",
+        "missing",
+        "nearest",
+    }
 )
 _TEXTS = frozenset(
     {"detail", "error", "collector_error", "message", "report", "statement", "summary", "reason", "repair_hint",

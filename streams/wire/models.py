@@ -155,6 +155,7 @@ class Outcome(IntEnum):
     DONE = 2
     FAILED = 3
     REJECTED = 4
+    EXTERNAL = 5
 
 
 class RepairStep(IntEnum):
@@ -196,6 +197,15 @@ class ControlKind(IntEnum):
     KILL_SWITCH = 5
     ACKNOWLEDGE = 6
     REPAIRED = 7
+    CLOSE = 8
+    RETURNED = 9
+
+
+class ControlEffect(IntEnum):
+    EFFECT_UNSPECIFIED = 0
+    TAKEN = 1
+    REFUSED = 2
+    UNKNOWN_SUBJECT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +339,7 @@ class Remediation:
     step_tried: int = 0
     repair_outcome: RepairOutcome = RepairOutcome.REPAIR_OUTCOME_UNSPECIFIED
     outcome_step: RepairStep = RepairStep.STEP_UNSPECIFIED
+    instance: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +391,7 @@ class RemediationResult:
     actor: str = ""
     detail: str = ""
     prior_values: Mapping[str, str] = field(default_factory=dict)
+    instance: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +404,17 @@ class Control:
     actor: str = ""
     reason: str = ""
     endless: bool = False
+    sent_at_ns: int | None = None
+    arrived_at_ns: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ControlAnswer:
+    control: Control | None
+    effect: ControlEffect
+    reason: str = ""
+    nearest: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +434,7 @@ Message = (
     | Remediation
     | RemediationResult
     | Control
+    | ControlAnswer
     | Progress
     | Symptom
     | SymptomsReplaced

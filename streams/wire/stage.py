@@ -13,7 +13,7 @@ from streams.fabric.topology import Topology
 from streams.instrument import metrics
 from streams.wire.errors import Reject
 from streams.wire.models import Message
-from streams.wire.topics import Headers, Topic
+from streams.wire.topics import Headers, Record, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,17 @@ class Stage(Protocol):
 class VerifyingStage(Stage, Protocol):
     """A stage that accepts only some records of its input."""
 
-    def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+    def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers, arrived_ns: int) -> None:
         """Raise Reject on a record that must not be processed; called before the record is decoded."""
+        ...
+
+
+@runtime_checkable
+class SigningStage(Stage, Protocol):
+    """A stage that signs some of its outputs."""
+
+    def sign(self, record: Record, now_ns: int) -> Record:
+        """Return a record with its signature, or unchanged if its topic is not signed; called before it is sent."""
         ...
 
 

@@ -126,6 +126,7 @@ REMEDIATION_RESULTS = Topic(
     "railsight.remediation-results.v1", m.RemediationResult, PartitionScheme.SINGLE, 30 * _DAY, json=True
 )
 CONTROLS = Topic("railsight.controls.v1", m.Control, PartitionScheme.SINGLE, json=True)
+CONTROL_ANSWERS = Topic("railsight.control-answers.v1", m.ControlAnswer, PartitionScheme.SINGLE, json=True)
 LEMONS = Topic("railsight.lemons.v1", m.Lemon, PartitionScheme.SINGLE, json=True)
 TOPOLOGY = Topic("railsight.topology.v1", m.HostLocality, PartitionScheme.SINGLE, json=True)
 REJECTED = Topic("railsight.rejected.v1", m.Rejected, PartitionScheme.SINGLE, 7 * _DAY)
@@ -142,7 +143,7 @@ SNAPSHOTS = {
 TOPICS: tuple[Topic, ...] = (
     SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, PROBES, TARGETS, INVENTORY, JOBS, SYMPTOMS, SUMMARIES, EPISODES,
     PORT_STATES, FINDINGS, FINDINGS_OPEN, PROGRESS, REMEDIATIONS, REMEDIATIONS_OPEN, REMEDIATION_RESULTS, CONTROLS,
-    LEMONS, TOPOLOGY, REJECTED, INPUT_LOSSES, *SNAPSHOTS.values(),
+    CONTROL_ANSWERS, LEMONS, TOPOLOGY, REJECTED, INPUT_LOSSES, *SNAPSHOTS.values(),
 )  # fmt: skip
 BY_NAME = {topic.name: topic for topic in TOPICS}
 
@@ -243,6 +244,17 @@ def _type_header(headers: Headers) -> str:
     return next((data.decode(errors="replace") for name, data in headers if name == "type" and data), "message")
 
 
+_REFUSALS = 1024
+"""The number of refused controls whose answers are retained."""
+
+
+def _answer_key(answer: m.ControlAnswer) -> str:
+    """Return the key of an answer; a refused control does not replace the one that is in effect."""
+    control = answer.control
+    assert control is not None, "an answer names its control"
+    return control.id if answer.effect is m.ControlEffect.TAKEN else f"refused/{control.offset % _REFUSALS}"
+
+
 _KEYS: Mapping[type, Callable[[Any], str]] = {
     **dict.fromkeys((m.Samples, m.Event, m.ProbeReport), attrgetter("device")),
     **dict.fromkeys((m.Symptom, m.SymptomsReplaced, m.CablingReport), attrgetter("device")),
@@ -257,6 +269,7 @@ _KEYS: Mapping[type, Callable[[Any], str]] = {
     m.Remediation: attrgetter("target.id"),
     m.RemediationResult: attrgetter("remediation_id"),
     m.Control: attrgetter("id"),
+    m.ControlAnswer: _answer_key,
     m.Lemon: lambda lemon: f"{lemon.kind.name.lower()}/{lemon.subject_id}",
     m.HostLocality: attrgetter("host"),
     m.InventoryChunk: "{0.digest}/{0.chunk}".format,
@@ -286,13 +299,14 @@ def _cloud_event(ce_type: str, message: m.Finding | m.Remediation, cluster: str)
         "ce_id": f"{message.id}/{message.revision}",
         "ce_source": f"/railsight/{cluster}",
         "ce_subject": subject,
-        "ce_time": _rfc3339(at_ns),
+        "ce_time": rfc3339(at_ns),
         "content-type": "application/json",
     }
     return tuple((name, value.encode()) for name, value in attributes.items())
 
 
-def _rfc3339(at_ns: int) -> str:
+def rfc3339(at_ns: int) -> str:
+    """Return a time in UTC with nanoseconds."""
     seconds, nanos = divmod(at_ns, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanos:09d}Z"
 

@@ -70,7 +70,7 @@ async def run(config: Config, folder: Path) -> None:
             client = GnmiClient(config.gnmi.addresses(folder), config.gnmi.access(folder))
             stack.push_async_callback(client.close)
             parts.append(Links(client, config.links))
-        signer = load_signer(folder / config.signing_key, config.actor) if config.signing_key else None
+        signer = load_signer(folder / config.signing_key, config.fabric, config.actor) if config.signing_key else None
         journal = Journal(folder / config.journal)
         stack.callback(journal.close)
         journal.compact(time.time_ns())

@@ -101,6 +101,8 @@ class Config:
 
     actor: str = ""
     """The name of this automation in the results."""
+    fabric: str = "local"
+    """The name of the fabric in signatures: `kafka.cluster` of the pipeline."""
     journal: str = "/var/lib/railsight-automation/journal.jsonl"
     signing_key: str = ""
     """The file of the private key that signs the results, if `decide` has `trusted_keys`."""
@@ -125,7 +127,7 @@ class Config:
         return {action: params for action, params in found.items() if params is not None}
 
 
-_PLAIN = {"actor": str, "journal": str, "signing_key": str, "confirm_s": float}
+_PLAIN = {"actor": str, "fabric": str, "journal": str, "signing_key": str, "confirm_s": float}
 _SECTIONS = {
     "kafka": KafkaParams,
     "status": StatusParams,

@@ -91,10 +91,10 @@ class KafkaAnswers:
             log.warning("cannot publish a loss of input topic=%s error=%s", self._losses, error or type(error).__name__)
 
     async def send(self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str]) -> None:
-        now_ns = self._now_ns()
-        value = encode_result(remediation_id, outcome, self._actor, detail, prior_values, now_ns)
-        headers = [] if self._signer is None else self._signer.headers(remediation_id, value, now_ns)
         while True:
+            now_ns = self._now_ns()  # of each attempt, because a signature expires
+            value = encode_result(remediation_id, outcome, self._actor, detail, prior_values, now_ns)
+            headers = [] if self._signer is None else self._signer.headers(remediation_id, value, now_ns)
             try:
                 await self._producer.send_and_wait(self._topic, value, remediation_id.encode(), headers=headers)
             except self._retry_on as error:

@@ -855,6 +855,7 @@ class Remediation(_message.Message):
     STEP_TRIED_FIELD_NUMBER: _builtins.int
     REPAIR_OUTCOME_FIELD_NUMBER: _builtins.int
     OUTCOME_STEP_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     revision: _builtins.int
     action: Global___Remediation.Action.ValueType
@@ -891,6 +892,8 @@ class Remediation(_message.Message):
     repair_outcome: Global___RepairOutcome.ValueType
     outcome_step: Global___RepairStep.ValueType
     """the step that was tried, where repair_outcome is set"""
+    instance: _builtins.str
+    """of the automation that accepted; no other instance may act"""
     @_builtins.property
     def finding_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -932,10 +935,11 @@ class Remediation(_message.Message):
         step_tried: _builtins.int = ...,
         repair_outcome: Global___RepairOutcome.ValueType = ...,
         outcome_step: Global___RepairStep.ValueType = ...,
+        instance: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_penalty", b"_penalty", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "penalty", b"penalty", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_penalty", b"_penalty", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "action", b"action", "actor", b"actor", "approved_by", b"approved_by", "attempt", b"attempt", "cause", b"cause", "constraint", b"constraint", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "finding_ids", b"finding_ids", "guard", b"guard", "id", b"id", "outcome_step", b"outcome_step", "part_number", b"part_number", "penalty", b"penalty", "reason", b"reason", "repair_hint", b"repair_hint", "repair_outcome", b"repair_outcome", "repair_step", b"repair_step", "revision", b"revision", "runbook_url", b"runbook_url", "state", b"state", "step_helped", b"step_helped", "step_tried", b"step_tried", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_penalty", b"_penalty", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "action", b"action", "actor", b"actor", "approved_by", b"approved_by", "attempt", b"attempt", "cause", b"cause", "constraint", b"constraint", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "finding_ids", b"finding_ids", "guard", b"guard", "id", b"id", "instance", b"instance", "outcome_step", b"outcome_step", "part_number", b"part_number", "penalty", b"penalty", "reason", b"reason", "repair_hint", b"repair_hint", "repair_outcome", b"repair_outcome", "repair_step", b"repair_step", "revision", b"revision", "runbook_url", b"runbook_url", "state", b"state", "step_helped", b"step_helped", "step_tried", b"step_tried", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__constraint_limit: _TypeAlias = _typing.Literal["constraint_limit"]  # noqa: Y015
     _WhichOneofArgType__constraint_limit: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit"]  # noqa: Y015
@@ -1197,6 +1201,8 @@ class RemediationResult(_message.Message):
         DONE: RemediationResult._Outcome.ValueType  # 2
         FAILED: RemediationResult._Outcome.ValueType  # 3
         REJECTED: RemediationResult._Outcome.ValueType  # 4
+        EXTERNAL: RemediationResult._Outcome.ValueType  # 5
+        """after DONE: the target's state was changed by others, as `detail` describes"""
 
     class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper): ...
     OUTCOME_UNSPECIFIED: RemediationResult.Outcome.ValueType  # 0
@@ -1204,6 +1210,8 @@ class RemediationResult(_message.Message):
     DONE: RemediationResult.Outcome.ValueType  # 2
     FAILED: RemediationResult.Outcome.ValueType  # 3
     REJECTED: RemediationResult.Outcome.ValueType  # 4
+    EXTERNAL: RemediationResult.Outcome.ValueType  # 5
+    """after DONE: the target's state was changed by others, as `detail` describes"""
 
     @_typing.final
     class PriorValuesEntry(_message.Message):
@@ -1231,11 +1239,14 @@ class RemediationResult(_message.Message):
     ACTOR_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     PRIOR_VALUES_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
     remediation_id: _builtins.str
     outcome: Global___RemediationResult.Outcome.ValueType
     actor: _builtins.str
     """of the final result: the same that accepted"""
     detail: _builtins.str
+    instance: _builtins.str
+    """of the automation: two processes with one actor have different instances"""
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -1251,10 +1262,11 @@ class RemediationResult(_message.Message):
         actor: _builtins.str = ...,
         detail: _builtins.str = ...,
         prior_values: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        instance: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "at", b"at", "detail", b"detail", "outcome", b"outcome", "prior_values", b"prior_values", "remediation_id", b"remediation_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "at", b"at", "detail", b"detail", "instance", b"instance", "outcome", b"outcome", "prior_values", b"prior_values", "remediation_id", b"remediation_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1286,6 +1298,10 @@ class Control(_message.Message):
         """a finding is acknowledged"""
         REPAIRED: Control._Kind.ValueType  # 7
         """a person reports the repair of a remediation's target"""
+        CLOSE: Control._Kind.ValueType  # 8
+        """a person ends a remediation, in any state"""
+        RETURNED: Control._Kind.ValueType  # 9
+        """a person reports that a remediation's target is in service again"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Control.Kind.ValueType  # 0
@@ -1302,6 +1318,10 @@ class Control(_message.Message):
     """a finding is acknowledged"""
     REPAIRED: Control.Kind.ValueType  # 7
     """a person reports the repair of a remediation's target"""
+    CLOSE: Control.Kind.ValueType  # 8
+    """a person ends a remediation, in any state"""
+    RETURNED: Control.Kind.ValueType  # 9
+    """a person reports that a remediation's target is in service again"""
 
     ID_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
@@ -1311,6 +1331,9 @@ class Control(_message.Message):
     ACTOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     ENDLESS_FIELD_NUMBER: _builtins.int
+    SENT_AT_FIELD_NUMBER: _builtins.int
+    ARRIVED_AT_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     kind: Global___Control.Kind.ValueType
     subject_id: _builtins.str
@@ -1319,11 +1342,23 @@ class Control(_message.Message):
     reason: _builtins.str
     endless: _builtins.bool
     """has no end on purpose; an APPROVE, MAINTENANCE or EXCLUDE with neither is refused"""
+    offset: _builtins.int
+    """in the topic, the order of controls; set by the reader, ignored in a record"""
     @_builtins.property
-    def at(self) -> _timestamp_pb2.Timestamp: ...
+    def at(self) -> _timestamp_pb2.Timestamp:
+        """the planned begin of a maintenance; else as sent_at"""
+
     @_builtins.property
     def until(self) -> _timestamp_pb2.Timestamp:
         """absent: without end; in the past: ended"""
+
+    @_builtins.property
+    def sent_at(self) -> _timestamp_pb2.Timestamp:
+        """by the clock of its sender; a signed control is refused if it was not new"""
+
+    @_builtins.property
+    def arrived_at(self) -> _timestamp_pb2.Timestamp:
+        """at the broker; set by the reader, ignored in a record"""
 
     def __init__(
         self,
@@ -1336,14 +1371,73 @@ class Control(_message.Message):
         actor: _builtins.str = ...,
         reason: _builtins.str = ...,
         endless: _builtins.bool = ...,
+        sent_at: _timestamp_pb2.Timestamp | None = ...,
+        arrived_at: _timestamp_pb2.Timestamp | None = ...,
+        offset: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "until", b"until"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["arrived_at", b"arrived_at", "at", b"at", "sent_at", b"sent_at", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "at", b"at", "endless", b"endless", "id", b"id", "kind", b"kind", "reason", b"reason", "subject_id", b"subject_id", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "arrived_at", b"arrived_at", "at", b"at", "endless", b"endless", "id", b"id", "kind", b"kind", "offset", b"offset", "reason", b"reason", "sent_at", b"sent_at", "subject_id", b"subject_id", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Control: _TypeAlias = Control  # noqa: Y015
+
+@_typing.final
+class ControlAnswer(_message.Message):
+    """The effect of a control. Topic railsight.control-answers.v1, as JSON, compacted; key: the control's id for TAKEN,
+    so that these are the controls in effect; else refused/ and a number.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Effect:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _EffectEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ControlAnswer._Effect.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        EFFECT_UNSPECIFIED: ControlAnswer._Effect.ValueType  # 0
+        TAKEN: ControlAnswer._Effect.ValueType  # 1
+        REFUSED: ControlAnswer._Effect.ValueType  # 2
+        UNKNOWN_SUBJECT: ControlAnswer._Effect.ValueType  # 3
+        """the inventory has no such subject; `nearest` has similar ones"""
+
+    class Effect(_Effect, metaclass=_EffectEnumTypeWrapper): ...
+    EFFECT_UNSPECIFIED: ControlAnswer.Effect.ValueType  # 0
+    TAKEN: ControlAnswer.Effect.ValueType  # 1
+    REFUSED: ControlAnswer.Effect.ValueType  # 2
+    UNKNOWN_SUBJECT: ControlAnswer.Effect.ValueType  # 3
+    """the inventory has no such subject; `nearest` has similar ones"""
+
+    CONTROL_FIELD_NUMBER: _builtins.int
+    EFFECT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    NEAREST_FIELD_NUMBER: _builtins.int
+    effect: Global___ControlAnswer.Effect.ValueType
+    reason: _builtins.str
+    """of a refusal; else what the control did"""
+    @_builtins.property
+    def control(self) -> Global___Control:
+        """with its arrival, and the subject's id in the inventory"""
+
+    @_builtins.property
+    def nearest(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        control: Global___Control | None = ...,
+        effect: Global___ControlAnswer.Effect.ValueType = ...,
+        reason: _builtins.str = ...,
+        nearest: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["control", b"control"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["control", b"control", "effect", b"effect", "nearest", b"nearest", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ControlAnswer: _TypeAlias = ControlAnswer  # noqa: Y015
 
 @_typing.final
 class InputLoss(_message.Message):

@@ -30,6 +30,10 @@ ROWS: dict[str, tuple[str, str, str]] = {
     "railsight.controls.v1": (
         "the control's id", "approvals, maintenance, exclusions, kill switch, acknowledgements", "it is removed",
     ),
+    "railsight.control-answers.v1": (
+        "the control's id, or `refused/` and a number", "what `decide` did with each control; TAKEN: in effect",
+        "the control has ended or was removed",
+    ),
     "railsight.lemons.v1": ("kind and subject", "repeat offenders", "it is a lemon no longer"),
     "railsight.input-losses.v1": (
         "consumer, topic and partition", "records that were deleted before a part of the pipeline read them", "none",

@@ -101,7 +101,7 @@ _KEY = signatures.load_private_key(
     b"-----END PRIVATE KEY-----\n",
     "tests",
 )
-_VERIFIER = signatures.SignatureVerifier((signatures.public_text(_KEY),))
+_VERIFIER = signatures.SignatureVerifier((signatures.public_text(_KEY),), "local")
 _SIGNED = (CONTROLS, REMEDIATION_RESULTS)
 
 
@@ -113,7 +113,7 @@ def _parse_signed(data: bytes) -> None:
     topic = _SIGNED[parts[0][0] % 2] if parts[0] else CONTROLS
     names = [name.decode("utf-8", "replace") for name in parts[3::2]]
     headers = tuple(zip(names, parts[4::2], strict=False))
-    _VERIFIER.verify(topic, parts[1], parts[2], headers)
+    _VERIFIER.verify(topic, parts[1], parts[2], headers, 1)
     topics.decode(topic, parts[2], headers)
 
 
@@ -121,7 +121,7 @@ def _signed_seeds() -> Iterator[bytes]:
     for number, topic in enumerate(_SIGNED):
         assert topic.model is not None
         record = topics.encode(topic, EXAMPLES[topic.model])
-        signed = signatures.sign(record, _KEY, source="tests", at_ns=1, time="2026-01-01T00:00:00Z")
+        signed = signatures.Signer(_KEY, "local", "tests").sign(record, 1)
         assert signed.value is not None
         pairs = [part for name, value in signed.headers for part in (name.encode(), value)]
         yield framed(bytes([number]), signed.key, signed.value, *pairs)

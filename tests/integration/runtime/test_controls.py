@@ -87,10 +87,10 @@ async def test_controls_are_added_listed_and_ended(bootstrap: str, tmp_path: Pat
     missing = railsight("maintenance", "end", "device:leaf1", *at)
     assert (missing.returncode, missing.stderr) == (1, "railsight maintenance end: no maintenance of device:leaf1\n")
 
-    strict, verifier, unsigned = Controls(strict=True), SignatureVerifier([public]), 0
+    strict, verifier, unsigned = Controls(strict=True), SignatureVerifier([public], "local"), 0
     async for record in read_to_end(kafka, CONTROLS):
         try:
-            verifier.verify(CONTROLS, record.key, record.value, record.headers)
+            verifier.verify(CONTROLS, record.key, record.value, record.headers, record.timestamp * 10**6)
         except Reject:
             unsigned += 1
             continue

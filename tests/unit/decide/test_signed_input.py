@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
 from streams.decide.params import DecideParams
@@ -10,7 +11,7 @@ from streams.decide.stage import Decide
 from streams.runtime.bindings import BINDINGS
 from streams.runtime.ordered_input import Chunk
 from streams.wire.models import Control, ControlKind, Outcome, Rejected, RemediationResult
-from streams.wire.signatures import load_private_key, new_private_key, public_text, sign
+from streams.wire.signatures import Signer, key_id, load_private_key, new_private_key, public_text
 from streams.wire.topics import CONTROLS, REJECTED, REMEDIATION_RESULTS, Record, decode, encode
 from tests.fixtures.runtime_bindings import FakeRecord, started_processor
 
@@ -19,8 +20,8 @@ CONTROL = encode(CONTROLS, Control("kill-switch", ControlKind.KILL_SWITCH, at_ns
 RESULT = encode(REMEDIATION_RESULTS, RemediationResult("r1", Outcome.DONE, 5, "netbot"))
 
 
-def signed(record: Record, key: object = KEY) -> Record:
-    return sign(record, key, source="/railsight/actor/anna", at_ns=5, time="2026-03-01T00:00:00Z")  # type: ignore[arg-type]
+def signed(record: Record, key: Ed25519PrivateKey = KEY) -> Record:
+    return Signer(key, "local", "actor/anna").sign(record, 5)
 
 
 def rejected_reasons(record: Record, *trusted: str) -> list[str]:
@@ -40,7 +41,9 @@ def test_a_worker_with_trusted_keys_accepts_only_signed_records(record: Record) 
     trusted = public_text(KEY)
     assert rejected_reasons(signed(record), trusted) == []
     assert rejected_reasons(record, trusted) == ["not signed"]
-    assert rejected_reasons(signed(record, OTHER), trusted) == ["signed by no trusted key"]
+    assert rejected_reasons(signed(record, OTHER), trusted) == [
+        f"signed by no trusted key (key ids: {key_id(public_text(OTHER))}); add it to the trusted keys, or sign again"
+    ]
     changed = replace(signed(record), value=(record.value or b"").replace(b"a", b"b"))
     assert rejected_reasons(changed, trusted) == ["the signature is of other content"]
 
