@@ -93,6 +93,7 @@ def apply(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would change, and publish nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask, also if devices or links are removed.")] = False,
+    if_none: Annotated[bool, typer.Option("--if-none", help="Publish only if no version is in effect.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check an inventory and publish it as one version.
@@ -113,6 +114,9 @@ def apply(
     changes = () if present is None else compare(present, read)
     for change in changes:
         print_text(str(change), err=True)
+    if present is not None and if_none:
+        _print_summary(read, folder, "not published, another version is in effect", as_json)
+        return
     if dry_run:
         _print_summary(read, folder, "not published", as_json)
         return

@@ -48,5 +48,5 @@ class RuntimeSettings(BaseModel):
     """The directory of this pipeline's data: the folders of Faust, which stay empty, and all data of `railsight up`, so
     that two pipelines share nothing. Default: the user's data directory."""
     inventory: Path | None = None
-    """The inventory's folder, which `railsight up` checks and publishes at its start if it differs from the version in
-    effect. It refuses to remove devices or links; publish such a version by `railsight inventory`."""
+    """The inventory's folder, which `railsight up` publishes at its start if no version is in effect. If another one is
+    in effect, it stays, with a warning; `railsight inventory apply` replaces it."""

@@ -141,14 +141,35 @@ async def _run_parts(
         part = Part(name, railsight_command(name, "--config", str(config)))
         await supervisor.run_once(part, SETUP_TIMEOUT_S)
     if (folder := settings.runtime.inventory) is not None:
-        part = Part("inventory", railsight_command("inventory", "apply", str(folder), "--config", str(config)))
-        await supervisor.run_once(part, SETUP_TIMEOUT_S)
+        await _publish_inventory(supervisor, folder, config, print_line)
     for part in pipeline_parts(settings, config):
         started_ns = time.time_ns()
         supervisor.start(part)
         await _wait_for_files(supervisor, part, written_files(settings).get(part.name, ()), started_ns)
     print_line(f"running: {', '.join(state.name for state in supervisor.states())}; logs in {supervisor.folder}")
     await supervisor.watch()
+
+
+async def _publish_inventory(
+    supervisor: Supervisor, folder: Path, config: Path, print_line: Callable[[str], None]
+) -> None:
+    """Publish the folder if no version is in effect; otherwise that version stays, with a warning.
+
+    A wrong folder does not stop the pipeline either: without a version, a device's name serves as its pod.
+    """
+    apply = ("inventory", "apply", str(folder), "--config", str(config))
+    part = Part("inventory", railsight_command(*apply, "--if-none", "--json"))
+    try:
+        await supervisor.run_once(part, SETUP_TIMEOUT_S)
+    except GaveUp as error:
+        why = str(error)
+    else:
+        done = _readiness_line(supervisor.log_of(part.name), "inventory") or {}
+        if not str(done.get("is", "")).startswith("not published"):
+            return
+        why = f"it differs from the version in effect (log: {supervisor.log_of(part.name)})"
+    print_line(f"warning: {folder} is not published, and a version in effect stays: {why}")
+    print_line(f"publish it with `railsight {' '.join(apply)}`")
 
 
 def pipeline_directory(settings: Settings) -> Path:

@@ -42,6 +42,9 @@ async def test_removals_need_a_yes(bootstrap: str, tmp_path: Path) -> None:
         "railsight: devices or links would be removed: publish with --yes, or look first with --dry-run",
     ]
     assert await in_effect() == digest(own)
+    second = apply(smaller, "--if-none")
+    assert second.returncode == 0 and "not published, another version is in effect; 11 devices" in second.stdout
+    assert await in_effect() == digest(own)
     assert apply(smaller, "--yes").returncode == 0
     assert await in_effect() == digest(smaller)
     assert apply(own).stderr.splitlines()[0] == "devices: 1 added (p1-h1)", "what only adds is published unasked"
