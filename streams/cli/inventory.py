@@ -32,6 +32,8 @@ inventory = typer.Typer(no_args_is_help=True, help="Generate, draft, import, che
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with devices, links, optionally ports and jobs.")]
 
 
+_SHOWN = 5
+"""The number of names that a line lists."""
 _SIZE = GenerateParams(gpus=1)
 
 
@@ -140,21 +142,30 @@ def draft(
 ) -> None:
     """Write a draft from the LLDP neighbors and identities that devices report; doubts.csv has what to check.
 
+    The draft completes the inventory in effect: kinds, pods, rails and links that it has stay.
+
     Examples: `railsight inventory draft draft`, `railsight inventory draft draft --facts facts.jsonl`.
     """
     from streams.report.inventory_draft import draft_inventory
     from streams.report.records import facts_of_file, facts_on_kafka
 
     _refuse_existing(folder, force)
+    known = None
     if facts is not None:
         reported, skipped = facts_of_file(facts)
         for line in skipped:
             print_text(f"railsight inventory: {line}", err=True)
     else:
-        reported = asyncio.run(facts_on_kafka(settings_of(config, bootstrap, OPERATOR).kafka))
-    made = draft_inventory(reported, gpus_per_host)
-    if not made.inventory.devices:
+        kafka = settings_of(config, bootstrap, OPERATOR).kafka
+        reported = asyncio.run(facts_on_kafka(kafka))
+        known = asyncio.run(inventory_in_effect(kafka, time.time_ns()))
+    if not reported:
         raise Misconfigured("no device reported facts: let the collectors run first, or give --facts FILE")
+    made = draft_inventory(reported, gpus_per_host, known)
+    silent = sorted({device.name for device in made.inventory.devices} - {found.device for found in reported})
+    if silent:
+        shown = f"{', '.join(silent[:_SHOWN])}{', …' if len(silent) > _SHOWN else ''}"
+        print_text(f"railsight inventory: {len(silent)} devices have reported nothing yet ({shown})", err=True)
     _write_draft(made, folder, "LLDP", as_json)
 
 

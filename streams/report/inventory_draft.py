@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -78,16 +78,29 @@ class DraftStructure:
             for name in self._names
         }
 
-    def pods(self, tiers: Mapping[str, str]) -> dict[str, str]:
-        """Return the pods: the connected parts without the highest tier, named by their switches' common prefix."""
+    def pods(self, tiers: Mapping[str, str], known: Mapping[str, Device] | None = None) -> dict[str, str]:
+        """Return the pods: the connected parts without the highest tier, named by their switches' common prefix.
+
+        A known device has its known pod, and a new one the most frequent known pod of its part.
+        """
+        known = known or {}
         switch_tiers = sorted({tier for tier in tiers.values() if tier.startswith("T")})
         above = set() if len(switch_tiers) < 2 else {name for name in self._names if tiers[name] == switch_tiers[-1]}
         parts = _parts([name for name in self._names if name not in above], self._neighbors)
         pods: dict[str, str] = {}
+        of_known = Counter[str]()
         for part, pod in zip(parts, _pod_names([sorted(part - self._hosts) for part in parts]), strict=True):
-            pods |= dict.fromkeys(part, pod)
-            self._doubt("devices", min(part, key=natural_key), "pod", f"links have no names of pods: {pod} is a guess")
-        return pods
+            named = Counter(known[name].pod for name in part if name in known and known[name].pod)
+            chosen = named.most_common(1)[0][0] if named else pod
+            of_known.update(named.keys())
+            pods |= dict.fromkeys(part, chosen)
+            if not named:
+                row = min(part, key=natural_key)
+                self._doubt("devices", row, "pod", f"links have no names of pods: {pod} is a guess")
+        for pod, count in of_known.items():
+            if count > 1:
+                self._doubt("devices", "", "pod", f"{pod} has {count} parts without a link between them")
+        return pods | {name: device.pod for name, device in known.items() if device.pod}
 
     def planes(self, tiers: Mapping[str, str]) -> dict[str, int]:
         """Return the plane of each switch, if only hosts connect the parts of the switches."""
@@ -163,43 +176,56 @@ _HOST_SOURCES = (Source.SOURCE_HOST, Source.SOURCE_NIC)
 _GPU = "gpu"
 
 
-def draft_inventory(facts: Iterable[Facts], gpus_per_host: int = 0) -> Draft:
-    """Return the draft; `gpus_per_host` applies to hosts that report no GPUs."""
-    return _Drafting(facts, gpus_per_host).run()
+def draft_inventory(facts: Iterable[Facts], gpus_per_host: int = 0, known: Inventory | None = None) -> Draft:
+    """Return the draft; `gpus_per_host` applies to hosts that report no GPUs.
+
+    The draft completes the `known` inventory: its devices and links stay, with what they do not report.
+    """
+    return _Drafting(facts, gpus_per_host, known or Inventory()).run()
 
 
 class _Drafting:
-    """Builds one draft from the newest facts of each device and source."""
+    """Builds one draft from the newest facts of each device and source, and the known inventory."""
 
-    def __init__(self, facts: Iterable[Facts], gpus_per_host: int) -> None:
+    def __init__(self, facts: Iterable[Facts], gpus_per_host: int, known: Inventory) -> None:
         newest: dict[tuple[str, Source], Facts] = {}
         for each in facts:
-            known = newest.get((each.device, each.source))
-            if known is None or each.observed_at_ns >= known.observed_at_ns:
+            before = newest.get((each.device, each.source))
+            if before is None or each.observed_at_ns >= before.observed_at_ns:
                 newest[each.device, each.source] = each
         self._facts: dict[str, list[Facts]] = defaultdict(list)
         for (device, _), each in sorted(newest.items(), key=lambda item: item[1].observed_at_ns):
             self._facts[device].append(each)
         self._gpus = gpus_per_host
         self._doubts: list[Doubt] = []
-        self._names = {name.lower().partition(".")[0]: name for name in self._facts}
+        self._known = known
+        self._devices = {device.name: device for device in known.devices}
+        self._links = {_edge(link.a, link.z): link for link in known.links}
+        self._names = {name.lower().partition(".")[0]: name for name in (*self._devices, *self._facts)}
         self._ports = {device: _port_names(found) for device, found in self._facts.items()}
+        for row in known.ports:
+            self._ports.setdefault(row.device, {}).setdefault(row.alias.lower(), row.port)
 
     def run(self) -> Draft:
+        """Return the draft; each value that the known inventory has wins, except for a tier that the links show."""
         edges = self._edges()
         neighbors: dict[str, set[str]] = defaultdict(set)
         for a, z in edges:
             neighbors[a.device].add(z.device)
             neighbors[z.device].add(a.device)
-        names = sorted({*self._facts, *neighbors}, key=natural_key)
+        names = sorted({*self._facts, *neighbors, *self._devices}, key=natural_key)
         hosts = {name for name in names if self._is_host(name, neighbors)}
         structure = DraftStructure(names, hosts, edges)
         tiers = structure.tiers()
-        pods, planes = structure.pods(tiers), structure.planes(tiers)
+        pods, planes = structure.pods(tiers, self._devices), structure.planes(tiers)
+        planes |= {name: device.plane for name, device in self._devices.items() if device.plane is not None}
         devices = tuple(self._device(name, name in hosts, tiers, pods, planes) for name in names)
-        links = tuple(_links(edges, hosts, planes, structure.rails(planes)))
-        self._doubt("links", "", "speed_bps", "LLDP has no speeds")
-        return Draft(Inventory(devices=devices, links=links), sorted_doubts([*self._doubts, *structure.doubts]))
+        drafted = _links(edges, hosts, planes, structure.rails(planes))
+        links = tuple(self._links.get(_edge(link.a, link.z), link) for link in drafted)
+        if any(link.speed_bps is None for link in links):
+            self._doubt("links", "", "speed_bps", "LLDP has no speeds")
+        inventory = replace(self._known, devices=devices, links=links)
+        return Draft(inventory, sorted_doubts([*self._doubts, *structure.doubts]))
 
     def _doubt(self, table: str, row: str, column: str, reason: str) -> None:
         self._doubts.append(Doubt(table, row, column, reason))
@@ -214,8 +240,7 @@ class _Drafting:
                 for neighbor in facts.neighbors:
                     near = self._port(device, neighbor.port)
                     far = self._port(self._device_name(neighbor.remote_device), neighbor.remote_port)
-                    low, high = sorted((near, far), key=lambda port: (natural_key(port.device), natural_key(port.port)))
-                    own[low, high] = facts.observed_at_ns
+                    own[_edge(near, far)] = facts.observed_at_ns
             for edge, at_ns in own.items():
                 reported[edge] = max(at_ns, reported.get(edge, 0))
                 ends[edge] += 1
@@ -228,8 +253,13 @@ class _Drafting:
                 continue
             taken[edge[0]] = taken[edge[1]] = edge
             chosen.append(edge)
-            if ends[edge] == 1:
+            if ends[edge] == 1 and edge not in self._links:
                 self._doubt("links", row, "", "only one end reports it")
+        for (a, z), link in self._links.items():
+            if a not in taken and z not in taken:
+                chosen.append((a, z))
+                row = f"{link.a_device}/{link.a_port} -- {link.z_device}/{link.z_port}"
+                self._doubt("links", row, "", "in the known inventory only: no end reports it")
         return sorted(chosen, key=lambda e: (natural_key(e[0].device), natural_key(e[0].port)))
 
     def _device_name(self, name: str) -> str:
@@ -240,6 +270,8 @@ class _Drafting:
         return Port(device, self._ports.get(device, {}).get(name.lower(), name))
 
     def _is_host(self, name: str, neighbors: Mapping[str, set[str]]) -> bool:
+        if (device := self._devices.get(name)) is not None:
+            return device.kind == "host"
         if (found := self._facts.get(name)) is not None:
             return any(each.source in _HOST_SOURCES for each in found)
         reporting_hosts = any(
@@ -252,15 +284,31 @@ class _Drafting:
         self, name: str, is_host: bool, tiers: Mapping[str, str], pods: Mapping[str, str], planes: Mapping[str, int]
     ) -> Device:
         found = self._facts.get(name, [])
+        known = self._devices.get(name, Device(name, "host" if is_host else "switch", tiers[name]))
+        if name in self._devices and not found:
+            self._doubt("devices", name, "", "it has reported nothing yet")
+        if name in self._devices and tiers[name] not in ("unknown", known.tier):
+            self._doubt("devices", name, "tier", f"the known inventory has {known.tier}, the links show {tiers[name]}")
         gpus = max((sum(part.kind == _GPU for part in each.components) for each in found), default=0)
         if is_host and not gpus:
-            gpus = self._gpus
+            gpus = known.gpus or self._gpus
             self._doubt("devices", name, "gpus", f"it reports none: {gpus} is given" if gpus else "it reports none")
-        return Device(
-            name, "host" if is_host else "switch", tiers[name], pods.get(name, ""), planes.get(name),
-            vendor=_last(each.vendor for each in found), model=_last(each.model for each in found), gpus=gpus,
-            serial=_last(each.serial for each in found), firmware=_last(each.os_version for each in found),
-        )  # fmt: skip
+        return known._replace(
+            tier=known.tier if tiers[name] == "unknown" else tiers[name],
+            pod=pods.get(name, known.pod),
+            plane=planes.get(name),
+            vendor=_last(each.vendor for each in found) or known.vendor,
+            model=_last(each.model for each in found) or known.model,
+            gpus=gpus or known.gpus,
+            serial=_last(each.serial for each in found) or known.serial,
+            firmware=_last(each.os_version for each in found) or known.firmware,
+        )
+
+
+def _edge(a: Port, z: Port) -> tuple[Port, Port]:
+    """Return the ends of a link in the natural order of their names."""
+    low, high = sorted((a, z), key=lambda port: (natural_key(port.device), natural_key(port.port)))
+    return low, high
 
 
 def _links(

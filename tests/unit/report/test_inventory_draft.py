@@ -106,3 +106,40 @@ def test_doubtful_links_and_devices_are_marked() -> None:
     assert doubts_of(draft, "h1/e1 -- leaf2/1") == {"only one end reports it"}
     assert "it reports nothing itself: a switch if a host is connected, else a host" in doubts_of(draft, "leaf2")
     assert doubts_of(draft, "h3/e0 -- leaf1/1") == {"left out: another neighbor is reported at one of its ports"}
+
+
+@pytest.mark.parametrize("own", [DEMO, PLANES, THREE_TIERS])
+@pytest.mark.parametrize("part", [1, 2, 5])
+def test_a_draft_forgets_nothing_of_the_known_inventory(own: Inventory, part: int) -> None:
+    """Also while only a part of the devices has reported; the silent ones are marked."""
+    own = replace(own, devices=tuple(device._replace(vendor=device.vendor or "Railsight") for device in own.devices))
+    some = reported(own)[::part]
+    draft = draft_inventory(some, known=own)
+    assert not any(change.changed or change.added or change.removed for change in compare(own, draft.inventory))
+    silent = {device.name for device in own.devices} - {each.device for each in some}
+    assert {each.row for each in draft.doubts if each.reason == "it has reported nothing yet"} == silent
+
+
+def test_what_a_person_named_stays_and_links_complete_it() -> None:
+    """A host that is read by SNMP stays a host with its pod, rail and GPUs; a new host gets the pod of its leaf."""
+    known = Inventory(
+        (Device("h1", "host", "host", "hall-2", gpus=4), Device("sw7", "switch", "T1", "hall-2")),
+        (Link("h1", "eth1", "sw7", "p2", "host-link", 3, speed_bps=10**11),),
+    )
+    draft = draft_inventory(
+        [
+            facts("h1", Source.SOURCE_SNMP, ("eth0", "sw7", "p1")),
+            facts("sw7", Source.SOURCE_SNMP, ("p1", "h1", "eth0"), ("p3", "h2", "eth0")),
+            facts("h2", Source.SOURCE_HOST, ("eth0", "sw7", "p3")),
+        ],
+        known=known,
+    )
+    rows = {device.name: (device.kind, device.tier, device.pod, device.gpus) for device in draft.inventory.devices}
+    assert rows == {
+        "h1": ("host", "host", "hall-2", 4),
+        "h2": ("host", "host", "hall-2", 0),
+        "sw7": ("switch", "T0", "hall-2", 0),
+    }
+    assert known.links[0] in draft.inventory.links and len(draft.inventory.links) == 3
+    assert doubts_of(draft, "h1/eth1 -- sw7/p2") == {"in the known inventory only: no end reports it"}
+    assert "the known inventory has T1, the links show T0" in doubts_of(draft, "sw7")
