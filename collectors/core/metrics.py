@@ -29,6 +29,7 @@ Name = Literal[
     "coarse_times",
     "unreadable",
     "unknown",
+    "passed_over",
     "poisoned",
     "unnamed",
     "out_of_bounds",
@@ -85,7 +86,12 @@ MEANINGS: dict[Name | Gauge, Meaning] = {
         "Counters that were left out because their times are whole seconds and their readings frequent.",
     ),
     "unreadable": Meaning("values", _DEVICE, "Values of known paths that could not be interpreted."),
-    "unknown": Meaning("values", "measurement", "Values of a foreign stream that are not collected, by measurement."),
+    "unknown": Meaning(
+        "values or lines",
+        "measurement, or driver",
+        "Values of a foreign stream that are not collected, and lines of a driver in the kernel log that fit no rule.",
+    ),
+    "passed_over": Meaning("records", "reason", "Records of the kernel log that were not evaluated."),
     "poisoned": Meaning(
         "records", _NOTHING, "Records of a foreign stream, or lines of them, that could not be parsed."
     ),

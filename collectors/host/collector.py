@@ -61,9 +61,11 @@ class HostAgent:
             self._emitter, self.device, params.cadence_s, params.status_every_s, context.clock
         )
         self._warned: set[str] = set()
+        self._health = context.health
 
     async def run(self) -> None:
         """Read at each cadence, and the log continuously, until cancelled."""
+        self._health.ready_while("kernel log", self.log_problem)
         await self.find()
         self.listening.begin(self._machine.boot_id)
         async with asyncio.TaskGroup() as tasks:
@@ -74,6 +76,11 @@ class HostAgent:
             tasks.create_task(
                 poll(self.device, self.query_neighbors, Pace(self._params.neighbors_every_s), self._metrics, self._rng)
             )
+
+    def log_problem(self) -> str:
+        """Return why no Xid can be read: the configured log is unreadable, or the machine's own is and NVML too."""
+        has_substitute = self._params.kernel_log is None and self._gpus.reports_xids
+        return "" if has_substitute else self.listening.problem
 
     def close(self) -> None:
         """Send delayed events, and close the logs."""
@@ -158,7 +165,8 @@ class HostAgent:
         elif not self._statuses.last_sample_ns:
             return
         error = "" if samples else f"nothing answers: {', '.join(sorted(self._sampler.hung)) or 'no port, no GPU'}"
-        self._statuses.report(reachable=not error, error=error)
+        log = f"kernel log: {problem}" if (problem := self.listening.problem) else ""
+        self._statuses.report(reachable=not error, error="; ".join(part for part in (error, log) if part))
 
     def _emit_facts(self) -> None:
         """Publish Facts at each change and periodically."""

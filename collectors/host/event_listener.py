@@ -12,10 +12,11 @@ import structlog
 
 from collectors.core.context import CollectorContext, DeviceEvent, Emitter
 from collectors.core.publisher import Publisher
-from collectors.host.kernel_log import LABEL, KernelLog
+from collectors.host.kernel_log import LABEL, KernelLog, LogSource, oldest_record_ns
 from collectors.host.lines import Times, system_boot_ns
 from collectors.host.links import AdminStates, Links, ports_of
-from collectors.host.log_sources import LogFile, LogSource, Place, kmsg_of, place_of
+from collectors.host.log_file import LogFile
+from collectors.host.log_sources import Place, kmsg_of, place_of
 from collectors.host.params import Params
 from collectors.host.rate_limit import RateLimitedEmitter
 from collectors.kernel.ports import KnownPorts
@@ -77,6 +78,7 @@ class LogPositions(Generic[Position]):
 
 
 _SAVE_EVERY_S = 2.0
+_REOPEN_S = 10.0
 _DEVICE = Path("/dev/kmsg")
 
 
@@ -104,20 +106,28 @@ class EventListener:
         self._tally = Tally(context.publisher)
         self.emitter = Emitter(self._tally, context.collector, context.run, Source.SOURCE_HOST)
         self._device = params.device_name()
+        self._boot_id = 0
         self._read = LogPositions(params.state_file, place_of)
         self._shut = LogPositions(Path(f"{params.state_file}.shut"), ports_of)
         self.log: KernelLog | None = None
         self.links: Links | None = None
-        self._saved_s = 0.0
+        self._refused = self._warned = ""
+        self._saved_s = self._opened_s = 0.0
 
     @property
     def listens(self) -> bool:
         """True if a kernel log is read, so that no other source of Xids is needed."""
-        return self.log is not None
+        return self.log is not None and not self.log.problem
+
+    @property
+    def problem(self) -> str:
+        """The reason why an expected kernel log is not read; empty while it is read, or if none is expected."""
+        return self._refused or (self.log.problem if self.log is not None else "")
 
     def begin(self, boot_id: int) -> None:
         """Open the log if it is readable, and rtnetlink if the tree is this machine's."""
         self._begin_log(boot_id)
+        self._warn()
         if self._tree.is_live:
             self.links = Links(
                 self._tree, self._ports, AdminStates(self._shut.load() or ()), self._limited("links"), self._context
@@ -127,21 +137,42 @@ class EventListener:
         path = self._params.kernel_log or (_DEVICE if self._tree.is_live else None)
         if path is None:
             return
+        self._boot_id = boot_id
         place = self._read.load()
         now_ns = self._context.clock.now_ns()
-        is_device = _is_device(path)
+        is_device = is_character_device(path)
         source: LogSource
         try:
             source = kmsg_of(path, boot_id, place) if is_device else LogFile(path, place)
         except Reject as error:
-            _log.warning("no kernel log: no events of it", why=str(error))
+            self._refused = str(error)
             return
-        not_before_ns = now_ns - int(self._params.backlog_s * 1e9) if is_device and not source.has_resumed else 0
+        self._refused = ""
         self.log = KernelLog(
             source, _times(self._boot_ns, place if source.has_resumed else None, boot_id), self._ports,
-            self._limited(LABEL), self._context.metrics, self.emit,
-            boot_id=boot_id, of_device=is_device, not_before_ns=not_before_ns,
+            self._limited(LABEL), self._context.metrics, self.emit, boot_id=boot_id, of_device=is_device,
+            not_before_ns=oldest_record_ns(place, now_ns, self._params.backlog_s) if is_device else 0,
         )  # fmt: skip
+
+    def _retry_log(self, now_s: float) -> None:
+        """Open a device again that was refused, or that has replaced what was at its path; a file tries by itself."""
+        if not self.problem or now_s - self._opened_s < _REOPEN_S:
+            return
+        self._opened_s = now_s
+        if is_character_device(self._params.kernel_log or _DEVICE):
+            if self.log is not None:
+                self.log.close(self._context.clock.now_ns())
+                self.log = None
+            self._begin_log(self._boot_id)
+
+    def _warn(self) -> None:
+        """Log each change of the problem."""
+        if self.problem != self._warned:
+            self._warned = self.problem
+            if self.problem:
+                _log.warning("the kernel log is not read: Xids by NVML only, no other events", why=self.problem)
+            else:
+                _log.info("the kernel log is read")
 
     def _limited(self, label: str) -> RateLimitedEmitter:
         params = self._params
@@ -154,12 +185,14 @@ class EventListener:
     async def run(self) -> None:
         """Read both until cancelled; return at once if neither is available."""
         loop = asyncio.get_running_loop()
-        while self.log is not None or self.links is not None:
+        while self.log is not None or self.links is not None or self.problem:
             now_ns, now_s = self._context.clock.now_ns(), loop.time()
             is_drained = self.log is None or self.log.look(now_ns, now_s)
             if self.links is not None:
                 self.links.refresh(now_ns, now_s)
             self.note(now_s)
+            self._retry_log(now_s)
+            self._warn()
             await asyncio.sleep(self._params.log_poll_s if is_drained else 0)
 
     def emit_xid(self, pci: str, code: int, now_ns: int) -> None:
@@ -205,7 +238,8 @@ class EventListener:
         self.log = self.links = None
 
 
-def _is_device(path: Path) -> bool:
+def is_character_device(path: Path) -> bool:
+    """Return True for a device such as /dev/kmsg; False for anything else, and for a missing path."""
     try:
         return stat.S_ISCHR(path.stat().st_mode)
     except (OSError, ValueError):

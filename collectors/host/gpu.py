@@ -183,6 +183,12 @@ class Gpus:
                 gpu.pci, "nvmlDeviceRegisterEvents", gpu.handle, nvml.nvmlEventTypeXidCriticalError, self._events
             )
 
+    @property
+    def reports_xids(self) -> bool:
+        """True if the driver reports the Xids of a GPU."""
+        refused = {pci for pci, function, _ in self._unsupported if function == "nvmlDeviceRegisterEvents"}
+        return self._events is not None and bool(self._watched - refused)
+
     def xids(self) -> list[tuple[str, int]]:
         """Return the PCI address and number of each Xid since the last call."""
         found: list[tuple[str, int]] = []

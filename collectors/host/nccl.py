@@ -15,7 +15,8 @@ import structlog
 
 from collectors.core.context import CollectorContext, DeviceEvent
 from collectors.core.poll import Pace, poll
-from collectors.host.log_sources import LogFile, Place
+from collectors.host.log_file import LogFile
+from collectors.host.log_sources import Place
 from collectors.host.params import Params
 from collectors.host.rate_limit import RateLimitedEmitter
 from collectors.kernel.ports import KnownPorts
@@ -232,7 +233,7 @@ class NcclWitness:
         for gone in self._files.keys() - paths:
             self._files.pop(gone).close()
         for path in sorted(paths - self._files.keys())[: self._params.nccl_max_files - len(self._files)]:
-            self._files[path] = LogFile(Path(path), Place(inode=1) if self._has_looked else None)
+            self._files[path] = LogFile(Path(path), Place() if self._has_looked else None)
         self._has_looked = True
 
     def _read(self, file: LogFile) -> bool:
@@ -272,7 +273,7 @@ class NcclWitness:
             _log.info("no status of NCCL", why=why)
 
     def _emit(self, report: NcclReport) -> None:
-        port = self._ports.by_rdma(report.hca) if report.hca else None
+        port = self._ports.of_rdma(report.hca) if report.hca else None
         name = port.name if port is not None else report.hca
         now_ns, now_s = self._context.clock.now_ns(), asyncio.get_running_loop().time()
         event = DeviceEvent(EventKind.NCCL, clean(name), now_ns, clean(report.detail), report.code)

@@ -15,8 +15,9 @@ class Params(PortParams):
     """`/dev/kmsg`, or a file of kernel lines; default: the machine's own log, and none for another root."""
     log_poll_s: ClassVar[float] = 0.25
     """Maximum delay of a line; reading an idle log is one system call."""
-    backlog_s: ClassVar[float] = 300.0
-    """The maximum age of records from a ring buffer that is read for the first time; a file has no limit."""
+    backlog_s: ClassVar[float] = 3600.0
+    """The maximum age of records from a ring buffer without a stored position: a GPU host takes several minutes from
+    its boot to the first start of an agent (NVSentinel 1532). Older records are counted; a file has no limit."""
     state_file: Path = Path("/var/lib/railsight/host.json")
     """Stores the position in the log, so that a restart neither repeats nor loses events; a second file with the suffix
     `.shut` stores the ports reported as shut."""

@@ -217,9 +217,9 @@ class KnownPorts:
             return own[0]
         return found[0] if len(found) == 1 and is_of_the_function else None
 
-    def by_rdma(self, rdma: str) -> KnownPort | None:
-        """Return the port of an RDMA device; None for a device with several ports."""
-        found = [known for known in self.ports if known.port.rdma == rdma]
+    def of_rdma(self, rdma: str, number: int = 0) -> KnownPort | None:
+        """Return the port of an RDMA device with this number; without one, the only port."""
+        found = [known for known in self.ports if known.port.rdma == rdma and number in {0, known.port.number}]
         return found[0] if len(found) == 1 else None
 
     def by_netdev(self, netdev: str) -> KnownPort | None:

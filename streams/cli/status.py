@@ -55,7 +55,7 @@ def status(
             reason = str(error).splitlines()[0]
             print_text(f"railsight status: times of readings are up to a minute old: {reason}", err=True)
     rows = source_rows(statuses, inventory, now_ns, newest)
-    bad = [row for row in rows if row.state not in (SourceState.UP, SourceState.ENDED)]
+    bad = [row for row in rows if row.has_problem]
     shown = bad if only_problems else rows
     _print(shown, now_ns, form_of(output, as_json))
     if form_of(output, as_json) is not Output.JSON:

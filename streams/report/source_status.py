@@ -62,6 +62,11 @@ class SourceRow:
     cadence_ns: int | None = None
     error: str = ""
 
+    @property
+    def has_problem(self) -> bool:
+        """True unless the source is up and reads everything, or has ended."""
+        return self.state is not SourceState.ENDED and (self.state is not SourceState.UP or bool(self.error))
+
     def lag_ns(self, now_ns: int) -> int | None:
         """Return the age of the newest reading."""
         return None if self.last_reading_ns is None else max(0, now_ns - self.last_reading_ns)
@@ -118,7 +123,7 @@ def blind_lines(rows: Iterable[SourceRow], inventory: Inventory | None) -> Itera
     for row in rows:
         if row.state is SourceState.NO_COLLECTOR:
             missing.add(row.device)
-        elif row.state in (SourceState.UNREACHABLE, SourceState.SILENT):
+        elif row.has_problem:
             yield f"{row.device} is {row.state} by {row.source}" + (f": {row.error}" if row.error else "")
     if inventory is None:
         yield "no inventory is published: links and peers are unknown; run `railsight inventory apply DIR`"

@@ -1,5 +1,6 @@
 """The host agent as a whole: samples, facts, statuses, events, and what it does where something does not answer."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -162,6 +163,34 @@ async def test_an_xid_that_no_log_reports_of_is_asked_of_the_driver(tmp_path: Pa
     await listening.agent.read_once()
     assert listening.events() == []
     listening.agent.close()
+
+
+@pytest.mark.parametrize("what", ["absent", "fifo", "device"])
+async def test_a_log_that_cannot_be_read_is_a_status_and_the_driver_is_asked(tmp_path: Path, what: str) -> None:
+    """A path that does not exist, a FIFO, a device that is no kernel log: named, not ready, with Xids by NVML."""
+    gpu, path = h100(), tmp_path / "log"
+    if what == "fifo":
+        os.mkfifo(path)
+    elif what == "device":
+        path.symlink_to("/dev/null")
+    found = whole(machine(tmp_path / "host"), [gpu], kernel_log=path, state_file=tmp_path / "state.json")
+    await found.agent.find()
+    found.agent.listening.begin(1)
+    found.nvml.xids = [(gpu, 79)]
+    await found.agent.read_once()
+    if found.agent.listening.log is not None:
+        found.look()
+    assert [(event.kind, event.port, event.code) for event in found.events()] == [(EventKind.GPU_XID, GPU, 79)]
+    assert str(path) in found.agent.log_problem()
+    (status,) = found.publisher.recorded.of(CollectorStatus)
+    assert status.reachable and status.error.startswith(f"kernel log: {path}: ")
+    if what == "absent":
+        path.write_text(f"NVRM: Xid (PCI:{GPU[:-2]}): 94, x\n")
+        found.look()
+        await found.agent.read_once()
+        assert found.events()[-1].code == 94 and found.agent.log_problem() == ""
+        assert found.publisher.recorded.of(CollectorStatus)[-1].error == ""
+    found.agent.close()
 
 
 async def test_of_another_machines_tree_no_link_of_this_one_is_received(tmp_path: Path) -> None:

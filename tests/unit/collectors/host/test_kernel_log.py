@@ -3,11 +3,14 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
-from collectors.host.kernel_log import LABEL, KernelLog
+from collectors.host.kernel_log import LABEL, KernelLog, oldest_record_ns
 from collectors.host.lines import Times
-from collectors.host.log_sources import Kmsg
+from collectors.host.log_sources import Kmsg, Place
+from collectors.host.params import Params
 from collectors.host.rate_limit import RateLimitedEmitter
 from collectors.kernel.ports import KnownPorts
 from streams.wire.models import Event, EventKind
@@ -15,8 +18,9 @@ from tests.fakes.boot_time import SetZero
 from tests.fakes.kmsg import FakeKmsg
 from tests.fixtures.host_agent import START_NS, listening, whole
 from tests.fixtures.host_tree import BOOT_S, GPU, NIC0, NIC1, machine
-from tests.fixtures.nic_tree import SetClock
+from tests.fixtures.nic_tree import SetClock, write
 from tests.fixtures.running_task import run_beside
+from tests.recordings import field_report, linked_tree
 
 S = 10**9
 NEW_BOOT = 99
@@ -209,23 +213,79 @@ async def test_what_was_written_long_ago_while_no_one_listened_is_reported(tmp_p
     assert [event.at_ns for event in second.events()] == [START_NS + S]
 
 
-def test_of_a_ring_that_no_one_knows_only_the_newest_is_reported() -> None:
-    """Messages from days before the installation are not reported."""
+@pytest.mark.parametrize(
+    ("place", "codes", "passed_over"),
+    [(None, [79, 94], 1), (Place(inode=7), [79, 94], 1), (Place(boot_id=NEW_BOOT, sequence=7), [6, 79, 94], 0)],
+    ids=["no position", "a position in a file", "a position of another boot"],
+)
+def test_the_ring_of_a_new_boot_is_read_from_its_beginning(
+    place: Place | None, codes: list[int], passed_over: int
+) -> None:
+    """The agent of a GPU host starts minutes after the boot; a first start passes over what is older than an hour."""
     ring = FakeKmsg()
     result: list[int] = []
-    for since_s in (100, 200, 999):
-        ring.write(since_s * 10**6, f"NVRM: Xid (PCI:0000:9b:00): {since_s}, x")
+    now_ns = (BOOT_S + 5000) * S
+    for since_s, code in ((6, 6), (4000, 79), (4999, 94)):
+        ring.write(since_s * 10**6, f"NVRM: Xid (PCI:0000:9b:00): {code}, x")
 
     def emit(happening: DeviceEvent, _: int) -> None:
         result.append(happening.code)
 
     metrics = CollectorMetrics()
     log = KernelLog(
-        Kmsg(ring, 1, None), Times(SetZero(BOOT_S * S)), KnownPorts("rdma"),
+        Kmsg(ring, 1, place), Times(SetZero(BOOT_S * S)), KnownPorts("rdma"),
         RateLimitedEmitter(1.0, 20, metrics, LABEL, emit), metrics, emit,
-        boot_id=1, of_device=True, not_before_ns=START_NS - 300 * S,
+        boot_id=1, of_device=True, not_before_ns=oldest_record_ns(place, now_ns, Params.backlog_s),
     )  # fmt: skip
-    assert log.look(START_NS, 0.0) and result == [999]
+    assert log.look(now_ns, 0.0) and (result, metrics.value("passed_over")) == (codes, passed_over)
+
+
+async def test_a_line_is_of_the_port_that_it_names_or_counted(tmp_path: Path) -> None:
+    """InfiniBand by its RDMA device, AER by the function that sent the error; a RoCE port's line is its netdev's."""
+    root = machine(tmp_path)
+    write(root, {"sys/class/infiniband/mlx5_1/ports/1/link_layer": "InfiniBand"})
+    found = await listening(root, management=("mlx5_9",))
+    say(
+        root, START_NS,
+        f"mlx5_core {NIC0} mlx5_0: Port: 1 Link DOWN",
+        *(f"mlx5_core {NIC1} mlx5_1: Port: 1 Link {state}" for state in ("DOWN", "INIT", "ARMED", "ACTIVE")),
+        f"mlx5_core {NIC1} mlx5_7: Port: 1 Link DOWN",
+        f"pcieport 0000:00:18.0: AER: Correctable error message received from {NIC0}",
+        f"pcieport 0000:00:9b.0: AER: Correctable error message received from {GPU}",
+        f"mlx5_core {NIC0}: a line that fits no rule", f"mlx5_core {NIC1}: another one", "NVRM: a third one",
+    )  # fmt: skip
+    with (root / "kern.log").open("a") as file:
+        file.write("Nov 21 10:00:00 gpu17 systemd[1]: Started it.\n")
+    found.look(0.25)
+    assert brief(found.events()) == [
+        (EventKind.LINK_DOWN, "mlx5_1", 0), (EventKind.LINK_UP, "mlx5_1", 0), (EventKind.LOG, "mlx5_0", 0),
+        (EventKind.LOG, GPU, 0),
+    ]  # fmt: skip
+    assert found.metrics.by_label("unknown") == {"NVRM": 1, "mlx5_core": 2}
+    assert found.metrics.value("unnamed") == 1
+    assert found.metrics.by_label("passed_over") == {"not from the kernel": 1}
+
+
+@pytest.mark.parametrize(
+    ("case", "kinds"),
+    [
+        ("01-xid-mig", [EventKind.GPU_XID] * 4),
+        ("05-ib-port-state-lines", [EventKind.LINK_DOWN, EventKind.LINK_UP]),
+        ("07-amdgpu-ras", [EventKind.LOG] * 3),
+    ],
+)
+async def test_the_lines_of_field_reports(tmp_path: Path, case: str, kinds: list[EventKind]) -> None:
+    """Each on the tree of its host, if it has one."""
+    folder = field_report(f"host/{case}")
+    recorded = folder / "tree"
+    root = linked_tree(recorded, tmp_path / "tree") if recorded.exists() else machine(tmp_path)
+    (tmp_path / "kern.log").touch()
+    found = whole(root, kernel_log=tmp_path / "kern.log", state_file=tmp_path / "state.json")
+    await found.agent.find()
+    found.agent.listening.begin(1)
+    (tmp_path / "kern.log").write_text((folder / "kern.log").read_text())
+    found.look()
+    assert [event.kind for event in found.events()] == kinds and {event.port for event in found.events()} != {""}
 
 
 async def test_in_the_middle_of_a_flood_the_place_is_that_before_what_waits(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The kernel's ring and a file: both are followed, resume at a position, and report lost lines."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,8 +9,10 @@ import orjson
 import pytest
 
 from collectors.host.event_listener import LogPositions
+from collectors.host.kernel_log import LogSource
 from collectors.host.lines import MOST_BYTES
-from collectors.host.log_sources import Kmsg, LogFile, LogSource, Place, place_of
+from collectors.host.log_file import LogFile
+from collectors.host.log_sources import Kmsg, Place, place_of
 from tests.fakes.kmsg import FakeKmsg
 
 BOOT = 0xF00D_F00D_F00D_F00D
@@ -158,6 +161,102 @@ def test_a_file_that_was_rotated_between_two_processes_is_read_to_its_end(tmp_pa
     assert not third.has_resumed and third.read(10).lines == [b"c"]
 
 
+def appended(path: Path, text: str) -> None:
+    """Write to the end of a file, as a logger does."""
+    with path.open("a") as file:
+        file.write(text)
+
+
+def create(path: Path, rotated: str) -> None:
+    """Rotate as logrotate's `create` does, with a writer that goes on with the old file until it is signalled."""
+    old = path.open("a")
+    path.rename(path.with_name(rotated))
+    path.touch()
+    old.write("late\n")
+    old.close()
+
+
+def copytruncate(path: Path, rotated: str) -> None:
+    """Rotate as logrotate's `copytruncate` does."""
+    path.with_name(rotated).write_text(path.read_text())
+    path.write_text("")
+
+
+def all_lines(source: LogFile) -> tuple[list[str], int]:
+    """Read until the log is drained; return the lines and the number of gaps."""
+    lines: list[str] = []
+    gaps = 0
+    for _ in range(10):
+        chunk = source.read(2)
+        lines += [line.decode() for line in chunk.lines]
+        gaps += chunk.gaps
+    return lines, gaps
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["running", "between two processes"])
+@pytest.mark.parametrize(
+    ("rotate", "names", "expected"),
+    [
+        (create, ["kern.log.1"], ["b", "late", "n0"]),
+        (create, ["kern.log-20261127", "kern.log-20261128"], ["b", "late", "n0", "late", "n1"]),
+        (create, ["kern-20261127.log", "kern-20261128.log"], ["b", "late", "n0", "late", "n1"]),
+        (copytruncate, ["kern.log.1"], ["b", "n0"]),
+        (copytruncate, ["kern.log-20261127", "kern.log-20261128"], ["b", "n0", "n1"]),
+    ],
+    ids=["create", "dateext", "extension", "copytruncate", "copytruncate dateext"],
+)
+def test_a_rotation_loses_no_line(
+    tmp_path: Path, rotate: Callable[[Path, str], None], names: list[str], expected: list[str], *, restarts: bool
+) -> None:
+    """Unread lines of the old file, lines of a writer that is late, and files that were full in between."""
+    path = tmp_path / "kern.log"
+    path.touch()
+    source = LogFile(path, None)
+    appended(path, "a is a line of some length, as those of a kernel are, and with a time\n")
+    source.read(10)
+    appended(path, "b\n")
+    for n, name in enumerate(names):
+        rotate(path, name)
+        appended(path, f"n{n}\n")
+    if restarts:
+        place = source.place()
+        source.close()
+        source = LogFile(path, place)
+        assert source.has_resumed
+    assert all_lines(source) == (expected, 0)
+    appended(path, "last\n")
+    assert all_lines(source) == (["last"], 0)
+
+
+@pytest.mark.parametrize("rotate", [create, copytruncate])
+def test_a_rotated_file_that_is_gone_is_a_gap(tmp_path: Path, rotate: Callable[[Path, str], None]) -> None:
+    """Compressed at once, or removed: what it had is lost, and counted."""
+    path = tmp_path / "kern.log"
+    path.touch()
+    source = LogFile(path, None)
+    appended(path, "a is a line of some length\n")
+    source.read(10)
+    place = source.place()
+    source.close()
+    appended(path, "b\n")
+    rotate(path, "kern.log.1")
+    (tmp_path / "kern.log.1").rename(tmp_path / "kern.log.1.gz")
+    appended(path, "c is another line, which is longer than the one before it was\n")
+    source = LogFile(path, place)
+    assert not source.has_resumed and all_lines(source)[1] == 1
+
+
+def test_a_file_that_was_overwritten_and_has_grown_again_is_noticed(tmp_path: Path) -> None:
+    """Its size alone does not show it."""
+    path = tmp_path / "kern.log"
+    path.touch()
+    source = LogFile(path, None)
+    appended(path, "a\n")
+    source.read(10)
+    path.write_text("b\nc\n")
+    assert all_lines(source) == (["b", "c"], 1)
+
+
 def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
     """And a place is never inside of a line."""
     path = tmp_path / "kern.log"
@@ -186,9 +285,17 @@ def test_a_line_without_end_is_refused_once_and_the_next_is_read(tmp_path: Path)
 
 def test_what_is_no_file_is_waited_for(tmp_path: Path) -> None:
     """A folder in its place is no line."""
-    source = LogFile(tmp_path, None)
-    assert source.read(10) == source.read(10)
-    assert source.read(10).is_drained
+    os.mkfifo(tmp_path / "fifo")
+    for path, problem in (
+        (tmp_path, "not a regular file"), (tmp_path / "fifo", "not a regular file"),
+        (tmp_path / "absent", "No such file"), (tmp_path / "fifo" / "x", "Not a directory"),
+    ):  # fmt: skip
+        source = LogFile(path, None)
+        assert source.read(10) == source.read(10)
+        assert source.read(10).is_drained and problem in source.problem
+    (tmp_path / "absent").write_text("a\n")
+    late = LogFile(tmp_path / "absent", Place(boot_id=1))
+    assert late.read(10).lines == [b"a"] and late.problem == ""
 
 
 def test_a_place_counts_once_its_events_are_acknowledged(tmp_path: Path) -> None:

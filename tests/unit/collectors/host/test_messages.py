@@ -5,7 +5,15 @@ import gzip
 import pytest
 
 from collectors.host.lines import parse
-from collectors.host.messages import About, Classified, classify, is_renaming, pci_address
+from collectors.host.messages import (
+    About,
+    Classified,
+    NvrmLines,
+    classify,
+    is_renaming,
+    pci_address,
+    unknown_driver,
+)
 from streams.wire.models import EventKind
 from tests.recordings import DATA
 
@@ -24,6 +32,10 @@ PCI = "0000:5c:00.0"
         "br0: port 1(eth0) entered disabled state",
         "a quote of NVRM: Xid (PCI:0000:9b:00): 79, in other text",
         "nvidia 0000:9b:00.0: Link to nowhere",
+        "mlx5_core 0000:ab:00.0 mlx5_5: Port: 1 Link INIT",
+        "mlx5_core 0000:ab:00.0 mlx5_5: Port: 1 Link ARMED",
+        "amdgpu 0000:68:00.0: amdgpu: socket: 0, 1 uncorrectable hardware errors detected in total in umc block",
+        "amdgpu 0000:68:00.0: amdgpu: socket: 0, 0 new uncorrectable hardware errors detected in umc block",
         "",
     ],
 )
@@ -93,6 +105,65 @@ def test_most_lines_mean_nothing(message: str) -> None:
             Classified(EventKind.LOG, GPU, "0000:9b:00.0"),
         ),
         (
+            "NVRM: The NVIDIA GPU 0000:9b:00.0\\x0aNVRM: (PCI ID: 10de:2330) installed in this system has\\x0a"
+            "NVRM: fallen off the bus and is not responding to commands.",
+            Classified(EventKind.LOG, GPU, "0000:9b:00.0"),
+        ),
+        *(
+            (
+                f"NVRM: Xid (PCI:0000:9b:00{mig}): 48, pid=4242, x",
+                Classified(EventKind.GPU_XID, GPU, "0000:9b:00.0", code=48),
+            )
+            for mig in (" GPU-I:05", " GPU-I:05 GPU-CI:00", ".0 GPU-I:5")
+        ),
+        (
+            "mlx5_core 0000:ab:00.0 mlx5_5: Port: 1 Link DOWN",
+            Classified(EventKind.LINK_DOWN, NIC, "0000:ab:00.0", rdma="mlx5_5", number=1),
+        ),
+        (
+            "mlx5_core 0000:08:00.0 rocep8s0f0: Port ACTIVE",
+            Classified(EventKind.LINK_UP, NIC, "0000:08:00.0", rdma="rocep8s0f0"),
+        ),
+        (
+            "mlx5_core 0010:03:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count",
+            Classified(EventKind.NIC_FIRMWARE_ERROR, NIC, "0010:03:00.0"),
+        ),
+        (
+            "mlx5_core 0010:03:00.0 ens1f0: NETDEV WATCHDOG: CPU: 12: transmit queue 3 timed out 5012 ms",
+            Classified(EventKind.LOG, NIC, "0010:03:00.0", "ens1f0"),
+        ),
+        (
+            "ena 0000:00:06.0 ens6: Keep alive watchdog timeout, 6012 msecs since the last one",
+            Classified(EventKind.NIC_FIRMWARE_ERROR, NIC, "0000:00:06.0", "ens6"),
+        ),
+        (
+            "mlx5_core 0000:3b:00.0: modify lag map port 1:1 port 2:1",
+            Classified(EventKind.LOG, NIC, "0000:3b:00.1"),
+        ),
+        ("mlx5_core 0000:3b:00.0: lag map: port 1:2 port 2:2", Classified(EventKind.LOG, NIC, "0000:3b:00.0")),
+        (
+            "pcieport 0000:17:00.0: AER: Correctable error message received from 0000:18:00.0",
+            Classified(EventKind.LOG, About.PCI, "0000:18:00.0"),
+        ),
+        (
+            "pcieport 0000:17:00.0: AER: Uncorrected (Fatal) error received: 0000:18:00.0",
+            Classified(EventKind.LOG, About.PCI, "0000:18:00.0"),
+        ),
+        (
+            "pcieport 0000:17:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+            Classified(EventKind.LOG, About.PCI, "0000:17:00.0"),
+        ),
+        *(
+            (f"amdgpu 0000:68:00.0: {text}", Classified(EventKind.LOG, GPU, "0000:68:00.0"))
+            for text in (
+                "{1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!",
+                "amdgpu: socket: 0, die: 1, 1 new uncorrectable hardware errors detected in umc block",
+                "amdgpu: GPU reset begin!",
+                "amdgpu: GPU reset(2) failed",
+            )
+        ),
+        ("watchdog: BUG: soft lockup - CPU#6 stuck for 48s! [python:4242]", Classified(EventKind.LOG, OTHER, "")),
+        (
             "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
             Classified(EventKind.LOG, OTHER, "0000:05:00.0", code=20034),
         ),
@@ -101,6 +172,39 @@ def test_most_lines_mean_nothing(message: str) -> None:
 def test_what_they_mean(message: str, expected: Classified) -> None:
     """The kind, the device, and the number where there is one."""
     assert classify(message) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "driver"),
+    [
+        ("NVRM: something that no version has reported yet", "NVRM"),
+        ("nvidia-nvswitch3: a new line", "nvidia-nvswitch"),
+        ("mlx5_core 0000:41:00.1: E-Switch: Total vports 10, per vport: max uc(128)", "mlx5_core"),
+        ("bnxt_en 0010:41:00.1 ens1np0: Received firmware debug notification", "bnxt_en"),
+        ("[drm:amdgpu_job_timedout [amdgpu]] amdgpu: ring sdma0 timeout", "amdgpu"),
+        ("pcieport 0000:17:00.0: AER: a new line", "AER"),
+        ("NVRM: GPU at PCI:0000:9b:00: GPU-9", ""),
+        ("mlx5_core 0000:41:00.0 enp65s0f0np0: renamed from eth0", ""),
+        ("mlx5_core 0000:ab:00.0 mlx5_5: Port: 1 Link ARMED", ""),
+        ("ata3: SATA link down (SStatus 0 SControl 300)", ""),
+        ("a quote of NVRM: Xid (PCI:0000:9b:00): 79, in other text", ""),
+    ],
+)
+def test_a_drivers_line_without_a_rule_is_counted_for_the_driver(message: str, driver: str) -> None:
+    """Known harmless lines, and those of other drivers, are not."""
+    assert classify(message) is None and unknown_driver(message) == driver
+
+
+def test_a_lost_gpu_in_three_lines_is_one_message() -> None:
+    """As rsyslog writes the driver's message; another GPU between them does not take its place."""
+    lines = (
+        "NVRM: The NVIDIA GPU 0000:9b:00.0", "NVRM: (PCI ID: 10de:2330) installed in this system has", "usb 1-2: x",
+        "NVRM: fallen off the bus and is not responding to commands.",
+    )  # fmt: skip
+    nvrm = NvrmLines()
+    found = [classify(nvrm.join(line)) for line in lines]
+    assert found == [None, None, None, Classified(EventKind.LOG, GPU, "0000:9b:00.0")]
+    assert classify(nvrm.join(lines[-1])) is None
 
 
 def test_an_address_is_the_same_however_nvidia_writes_it() -> None:
