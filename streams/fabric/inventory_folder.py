@@ -93,6 +93,9 @@ def validate(folder: Path, now_ns: int = 0) -> ValidationReport:
     if "devices" in tables and not inventory.devices and not tables["devices"].unreadable:
         # Publishing it would remove every device of the live inventory.
         problems.append(Problem("devices", (), "no-devices", "no device is listed", is_error=True))
+    if inventory.devices and "links" in tables and not inventory.links and not tables["links"].unreadable:
+        message = "no link, so that ends, rails and peers are unknown; `railsight inventory draft` derives them"
+        problems.append(Problem("links", (), "no-links", message))
     if "devices" in tables:  # otherwise every device would be unknown
         numbers = {table: read.row_numbers for table, read in tables.items() if read.row_numbers is not None}
         problems += find_problems(Tables(inventory, now_ns, numbers, frozenset(tables["devices"].unreadable)))

@@ -31,6 +31,7 @@ Rule = Literal[
     "link-id-twice",
     "link-within-a-device",
     "no-devices",
+    "no-links",
     "overlapping-maintenance",
     "plane-against-switch",
     "port-in-two-links",

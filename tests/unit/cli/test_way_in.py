@@ -37,10 +37,10 @@ def test_init_writes_a_configuration_that_checks_accept(tmp_path: Path, capsys: 
     """Targets, inventory, configuration; secrets are in files of the user only, and printed nowhere."""
     assert init(tmp_path / "site") == 0
     assert run("config", "check", "--config", str(tmp_path / "site/railsight.toml")) == 0
-    assert run("inventory", "check", str(tmp_path / "site/inventory")) == 0
+    assert run("inventory", "check", str(tmp_path / "site/inventory")) == 1
     out = capsys.readouterr()
     assert "valid (collectors: gnmi, snmp)" in out.out
-    assert "fine; 4 devices, 0 links" in out.out
+    assert "no link, so that ends, rails and peers are unknown" in out.err
     assert "railsight up --config" in out.out
     secrets = [path for path in (tmp_path / "site").rglob("*") if path.is_file() and SECRET in path.read_text()]
     assert sorted(path.name for path in secrets) == ["gnmi-password", "snmp-community"]
