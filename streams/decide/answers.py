@@ -123,7 +123,9 @@ class AutomationAnswers:
             self._remedies.move(remedy, Event.RESTORED, f"restore done{detail}", result.actor)
 
 
-ANSWERS = (ControlKind.APPROVE, ControlKind.REJECT, ControlKind.REPAIRED)
+ANSWERS = (
+    ControlKind.APPROVE, ControlKind.REJECT, ControlKind.REPAIRED, ControlKind.CLOSE, ControlKind.RETURNED,
+)  # fmt: skip
 
 
 class PersonAnswers:
@@ -153,6 +155,8 @@ class PersonAnswers:
         if control.kind is ControlKind.REPAIRED:
             if not self._report_repair(remedy, f"repaired: {reason}", control.actor):
                 remedy.handled.remove(control.id)
+        elif control.kind not in (ControlKind.APPROVE, ControlKind.REJECT):
+            remedy.handled.remove(control.id)
         elif remedy.id != control.subject_id:
             is_approval = control.kind is ControlKind.APPROVE
             self._restarts.answer(remedy, reason, control.actor, is_approval=is_approval)
@@ -169,14 +173,14 @@ class PersonAnswers:
         """
         if control.kind not in ANSWERS or (remedy := self._remedy(control)) is None:
             return False
-        return control.at_ns is None or control.at_ns <= remedy.since_ns or control.subject_id == remedy.target_id
+        return control.effective_ns <= remedy.since_ns or control.subject_id == remedy.target_id
 
     @staticmethod
     def _is_before(control: Control, remedy: Remedy) -> bool:
         """Return whether a repair report may be older than the remediation; a report without a time names its id."""
-        if control.at_ns is None:
+        if not control.effective_ns:
             return control.subject_id == remedy.target_id
-        return control.at_ns < remedy.since_ns
+        return control.effective_ns < remedy.since_ns
 
     def _remedy(self, control: Control) -> Remedy | None:
         remedy = self._state.remedies.get(control.subject_id) or self._remedies.orders.owner_of(control.subject_id)

@@ -1,17 +1,24 @@
 """Applies the controls of operators to decisions: kill switches, maintenances, exclusions, answers and repairs.
 
-Fails closed: until the topic is read to its end, a kill switch counts as on. A control applies from its reception,
-because event time lags behind the operator's clock. Only a maintenance can be planned; it applies from shortly before
-its start. A control has no effect after its end, and a tombstone lifts it. A refused control changes nothing.
+Fails closed: until the topic is read to its end, a kill switch counts as on. A control applies from its arrival at the
+broker; its sender's clock counts only for a planned begin and end. Only a maintenance can be planned; it applies from
+shortly before its begin. A control has no effect after its end, and a tombstone lifts it. A refused control changes
+nothing, and its answer (control_answers.py) has the reason.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from streams.wire.control_scope import has_ended, subject_names
 from streams.wire.models import Control, ControlKind, Subject
 
+if TYPE_CHECKING:
+    from streams.fabric.topology import Topology
+
 ANSWERS = (ControlKind.APPROVE, ControlKind.REJECT)
+SCOPED = (ControlKind.KILL_SWITCH, ControlKind.MAINTENANCE, ControlKind.EXCLUDE)
+"""Kinds that apply to subjects of the inventory for a time; the others answer one remediation."""
 
 MUST_END = (ControlKind.APPROVE, ControlKind.MAINTENANCE, ControlKind.EXCLUDE)
 """Kinds that are refused without an end unless they are marked endless, because a forgotten control would apply forever
@@ -22,8 +29,13 @@ BEGIN_MARGIN_NS = 600_000_000_000
 the work begins, although event time may lag."""
 
 RETENTION_NS = 30 * 86_400_000_000_000
-"""An ended control or an answer is retained for 30 days, as long as its remediation; an older signed record with its id
-is then recognised as a replay."""
+"""An answer is retained for 30 days, as long as its remediation."""
+
+ENDED_NS = 86_400_000_000_000
+"""An ended control is removed after a day, when the signature of an older record with its id has expired."""
+
+CLOCK_NS = 60_000_000_000
+"""The longest difference between the time of sending and the arrival of a control (choice)."""
 
 PRUNE_NS = 3_600_000_000_000
 """The interval of eviction; event time advances ten times a second."""
@@ -51,6 +63,8 @@ class Controls:
     def __init__(self, *, strict: bool = False) -> None:
         self.loaded = False
         """True once the owner has read the topic to its end."""
+        self.topology: Topology | None = None
+        """The inventory, which has the rails and jobs of a target."""
         self._strict = strict
         self._pruned_ns = 0
         self._controls: dict[str, Control] = {}
@@ -70,8 +84,16 @@ class Controls:
         if reason := refusal(control):
             return reason
         known = self._controls.get(control.id)
-        if self._strict and known is not None and (control.at_ns or 0) <= (known.at_ns or 0):
-            return f"{control.kind.name} is not newer than the last control with its id"
+        sent_ns, arrived_ns = control.sent_at_ns, control.arrived_at_ns
+        if sent_ns is not None and arrived_ns is not None:
+            if abs(arrived_ns - sent_ns) > CLOCK_NS:
+                behind_s = (arrived_ns - sent_ns) / 1e9
+                side = "behind" if behind_s > 0 else "ahead of"
+                return f"it was sent {abs(behind_s):.0f} s {side} its arrival; correct the clock of its sender"
+            if known is None and sent_ns < (control.until_ns or arrived_ns + 1) <= arrived_ns:
+                return "its end had passed when it arrived"
+        if self._strict and known is not None and _sent_ns(control) <= _sent_ns(known):
+            return f"{known.kind.name} of {known.actor or 'unknown'} was sent later; it stays in effect"
         self._remove(control.id)
         self._controls[control.id] = control
         self._by_subject[control.kind, self._subject_of(control)][control.id] = control
@@ -87,11 +109,11 @@ class Controls:
 
     def maintenance(self, target: Subject, now_ns: int) -> Control | None:
         """Return an active maintenance of a target: of its id, its device, its pod or its plane."""
-        return self._active(ControlKind.MAINTENANCE, subject_names(target), now_ns)
+        return self._active(ControlKind.MAINTENANCE, subject_names(target, self.topology, now_ns), now_ns)
 
     def exclusion(self, target: Subject, now_ns: int) -> Control | None:
         """Return an active exclusion of a target, addressed as in a maintenance."""
-        return self._active(ControlKind.EXCLUDE, subject_names(target), now_ns)
+        return self._active(ControlKind.EXCLUDE, subject_names(target, self.topology, now_ns), now_ns)
 
     def maintained(self, now_ns: int) -> frozenset[str]:
         """Return the subjects of all active maintenances."""
@@ -109,16 +131,20 @@ class Controls:
         """Return a person's report that the target of a remediation is repaired."""
         return self._newest((ControlKind.REPAIRED,), remediation_id, now_ns)
 
-    def prune(self, now_ns: int) -> None:
-        """Evict controls that ended longer ago than the retention, and older answers; runs at most once an hour."""
+    def prune(self, now_ns: int) -> list[str]:
+        """Evict ended controls and old answers, at most once an hour; return their ids."""
         if now_ns - self._pruned_ns < PRUNE_NS:
-            return
+            return []
         self._pruned_ns = now_ns
-        oldest_ns = now_ns - RETENTION_NS
-        for control in list(self._controls.values()):
-            is_old_answer = control.kind in (*ANSWERS, ControlKind.REPAIRED) and (control.at_ns or 0) <= oldest_ns
-            if is_old_answer or has_ended(control, oldest_ns):
-                self._remove(control.id)
+        over = [
+            control.id
+            for control in self._controls.values()
+            if (control.kind not in SCOPED and control.effective_ns <= now_ns - RETENTION_NS)
+            or has_ended(control, now_ns - (ENDED_NS if control.kind in SCOPED else RETENTION_NS))
+        ]
+        for identity in over:
+            self._remove(identity)
+        return over
 
     def dump(self) -> list[Control]:
         """Return all controls, for the snapshot."""
@@ -152,7 +178,11 @@ class Controls:
     def _newest(self, kinds: Iterable[ControlKind], subject: str, now_ns: int) -> Control | None:
         found = (control for kind in kinds for control in self._by_subject.get((kind, subject), {}).values())
         applying = (control for control in found if not has_ended(control, now_ns))
-        return max(applying, key=lambda control: (control.at_ns or 0, control.id), default=None)
+        return max(applying, key=lambda control: (control.effective_ns, control.offset, control.id), default=None)
+
+
+def _sent_ns(control: Control) -> int:
+    return control.sent_at_ns or control.at_ns or 0
 
 
 def _applies(control: Control, now_ns: int) -> bool:

@@ -6,11 +6,12 @@ processes answers, `repairs.py` returns targets to service.
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from streams.decide.answers import ANSWERS, AutomationAnswers, PersonAnswers
-from streams.decide.controls import Controls, refusal
+from streams.decide.controls import Controls
 from streams.decide.decisions import Cases, Decisions
 from streams.decide.evaluation import Evaluation
 from streams.decide.fabric_view import FabricView, ModuleParts
@@ -23,11 +24,11 @@ from streams.decide.remedies import Orders, Remedies
 from streams.decide.repair_hints import RepairHints
 from streams.decide.repairs import HostRestarts, Repairs, Unanswered
 from streams.decide.state import DecideState
+from streams.fabric.subject_search import find_subject
 from streams.fabric.topology import Topology
-from streams.wire.codec import from_json
-from streams.wire.errors import Reject
 from streams.wire.models import (
     Control,
+    ControlEffect,
     ControlKind,
     Finding,
     Message,
@@ -60,6 +61,8 @@ class Decide:
         self._fabric = FabricView(params)
         self._is_restored = False
         self._loaded = False
+        self._must_revoke = False
+        """True after a control that may deny an approval; evaluated once for a batch, so that the cost is linear."""
         self._set_state(DecideState(), itertools.count(1))
 
     def _set_state(self, state: DecideState, revisions: "itertools.count[int]") -> None:
@@ -67,7 +70,7 @@ class Decide:
         self._state, self._revisions = state, revisions
         self._controls = Controls(strict=bool(params.trusted_keys))
         self._controls.load(state.controls)
-        self._controls.loaded = self._loaded
+        self._controls.loaded, self._controls.topology = self._loaded, fabric.topology
         self._publisher = Publisher(state, revisions)
         orders = Orders(params, state, self._publisher, self._policy.reversal_of)
         hints = RepairHints(state.repairs, fabric.part_number)
@@ -102,6 +105,7 @@ class Decide:
 
     def set_topology(self, topology: Topology) -> list[Output]:
         self._fabric.set_topology(topology)
+        self._controls.topology = topology
         self._evaluation.expire()
         self._state.is_changed = True
         return []
@@ -130,6 +134,10 @@ class Decide:
                 self._on_control(message)
             elif isinstance(message, PortStates | ReadingsHeartbeat | PortQuality | PortModules):
                 self._fabric.update(message)
+        if self._must_revoke:
+            self._must_revoke = False
+            self._evaluation.expire()
+            self._decisions.revoke_denied()
         return self._publisher.drain()
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
@@ -139,7 +147,8 @@ class Decide:
         now = state.watermark_ns = watermark_ns
         self._evaluation.expire()
         self._fabric.advance(now)
-        self._controls.prune(now)
+        for identity in self._controls.prune(now):
+            self._publisher.remove(identity)
         self._remedies.apply_timeouts(now)
         self._unanswered.advance(now)
         self._repairs.advance(now)
@@ -156,15 +165,59 @@ class Decide:
         return self._publisher.drain()
 
     def _on_control(self, control: Control) -> None:
-        is_repeated = control.kind in ANSWERS and self._controls.is_known(control)
-        if control.kind is ControlKind.ACKNOWLEDGE or self._controls.update(control) or is_repeated:
+        """Apply a control, and answer it; a record that is read again changes nothing."""
+        controls, publisher = self._controls, self._publisher
+        if control.kind is ControlKind.ACKNOWLEDGE:
             return
-        if control.kind in ANSWERS:
+        control, nearest = self._with_subject(control)
+        if controls.is_known(control):
+            return
+        if nearest is not None:
+            reason = f"the inventory has no {control.subject_id}"
+            publisher.answer(control, ControlEffect.UNKNOWN_SUBJECT, reason, nearest)
+        elif reason := controls.update(control):
+            publisher.answer(control, ControlEffect.REFUSED, reason)
+        elif control.kind in ANSWERS:
+            before = publisher.count
             self._persons.process(control)
-            return
-        self._state.is_changed = True
-        self._evaluation.expire()
-        self._decisions.revoke_denied()
+            self._answer_person(control, publisher.revisions_after(before))
+        else:
+            self._state.is_changed = self._must_revoke = True
+            if control.kind is ControlKind.KIND_UNSPECIFIED:
+                publisher.remove(control.id)
+            else:
+                publisher.answer(control, ControlEffect.TAKEN)
+
+    def _with_subject(self, control: Control) -> tuple[Control, Sequence[str] | None]:
+        """Return a control with its subject's id in the inventory, or the nearest ids if the inventory has none.
+
+        An end of a control, and every control while there is no inventory, retains its subject.
+        """
+        topology = self._fabric.topology
+        is_end = control.until_ns is not None and control.until_ns <= control.effective_ns
+        is_scoped = control.kind in (ControlKind.MAINTENANCE, ControlKind.EXCLUDE) and control.subject_id
+        if not is_scoped or is_end or not topology.devices:
+            return control, None
+        found = find_subject(topology, control.subject_id)
+        if not found.subject_id:
+            return control, found.nearest
+        return replace(control, subject_id=found.subject_id), None
+
+    def _answer_person(self, control: Control, revisions: Sequence[Remediation]) -> None:
+        """Answer a control that names a remediation, by the revisions that it caused."""
+        if revisions:
+            effects = (f"{one.action.name} {one.target.id} is {one.state.name}: {one.reason}" for one in revisions)
+            self._publisher.answer(control, ControlEffect.TAKEN, "; ".join(effects))
+        elif (remedy := self._state.remedies.get(control.subject_id)) is not None:
+            reason = f"{remedy.record.action.name} {remedy.target_id} is {remedy.state.name}"
+            self._publisher.answer(
+                control, ControlEffect.REFUSED, f"{reason}, in which {control.kind.name} has no effect"
+            )
+        else:
+            reason = (
+                f"no remediation {control.subject_id} is open, or its order accepts no {control.kind.name} any more"
+            )
+            self._publisher.answer(control, ControlEffect.REFUSED, reason)
 
     def limit_time(self, limit_ns: int) -> None:
         """Return to an earlier watermark; earlier decisions stay."""
@@ -188,11 +241,9 @@ class Decide:
         self._set_state(state, self._revisions)
 
     def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers, arrived_ns: int) -> None:
-        """Raise Reject on an invalid control, and on a control or result without a required signature."""
-        if self._params.trusted_keys and topic.name in (CONTROLS.name, REMEDIATION_RESULTS.name):
+        """Raise Reject on a control or result without a required signature."""
+        if self._params.trusted_keys and topic in (CONTROLS, REMEDIATION_RESULTS):
             self._verifier.verify(topic, key, value, headers, arrived_ns)
-        if topic.name == CONTROLS.name and value is not None and (reason := refusal(from_json(Control, value))):
-            raise Reject(reason)
 
     def sign(self, record: Record, now_ns: int) -> Record:
         """Return a remediation with the signature of this fabric; other records, and all without a key, unchanged."""

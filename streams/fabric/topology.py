@@ -195,7 +195,9 @@ def _of_device(topology: Topology, name: str) -> Ints:
 
 
 def _of_rail(topology: Topology, name: str) -> Ints:
-    host, _, rail = name.partition("/")
+    host, slash, rail = name.rpartition("/")
+    if not slash:
+        return np.flatnonzero(topology.graph.rail == int(rail)) if rail.isdecimal() else NO_LINKS
     return topology.graph.links_of_hosts([host], rail=int(rail)) if rail.isdecimal() else NO_LINKS
 
 

@@ -1,6 +1,7 @@
 """Defines the targets and the time of a control: the names with which it may address a subject, its start and end."""
 
-from streams.fabric.ids import device_id
+from streams.fabric.ids import Port, device_id, port_id
+from streams.fabric.topology import Topology
 from streams.wire.models import Control, Subject
 
 
@@ -15,12 +16,31 @@ def has_ended(control: Control, now_ns: int) -> bool:
     return control.until_ns is not None and control.until_ns <= now_ns
 
 
-def subject_names(subject: Subject) -> frozenset[str]:
-    """Return the names with which a control may address a subject: its current and former ids, devices, pod, plane."""
-    devices = {end.device for end in (subject.a, subject.z) if end is not None}
+def subject_names(subject: Subject, topology: Topology | None = None, now_ns: int = 0) -> frozenset[str]:
+    """Return the names with which a control may address a subject.
+
+    These are its current and former ids, its ports, devices, rail, pod and plane. An inventory adds its own rail and
+    plane of a link, the jobs on the devices, and the rails of a host, because an action on a host interrupts them.
+    """
+    ends = [end for end in (subject.a, subject.z) if end is not None]
+    devices = {end.device for end in ends}
     names = {subject.id, *subject.former_ids, *devices, *map(device_id, devices)}
-    if subject.pod:
-        names |= {subject.pod, f"pod:{subject.pod}"}
-    if subject.plane is not None:
-        names.add(f"plane:{subject.plane}")
+    names |= {port_id(Port(end.device, end.port)) for end in ends if end.port}
+    places = {(subject.rail, subject.plane, subject.pod)}
+    if topology is not None:
+        names |= {f"job:{job}" for job in topology.jobs_on(devices, now_ns)}
+        if (link := topology.links.get(subject.id)) is not None:
+            places.add((link.rail, link.plane, link.pod))
+        elif not any(end.port for end in ends):
+            known = [topology.devices[device] for device in devices if device in topology.devices]
+            places |= {(None, device.plane, device.pod) for device in known}
+            hosts = {device.name for device in known if device.kind == "host"}
+            places |= {(link.rail, None, "") for host in hosts for link in topology.links_of.get(host, ())}
+    for rail, plane, pod in places:
+        if pod:
+            names |= {pod, f"pod:{pod}"}
+        if plane is not None:
+            names.add(f"plane:{plane}")
+        if rail is not None:
+            names |= {f"rail:{rail}", *(f"rail:{device}/{rail}" for device in devices)}
     return frozenset(names)

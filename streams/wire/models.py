@@ -408,6 +408,11 @@ class Control:
     arrived_at_ns: int | None = None
     offset: int = 0
 
+    @property
+    def effective_ns(self) -> int:
+        """Return the time from which it counts: its arrival; a recording without arrivals has the sender's time."""
+        return self.arrived_at_ns or self.at_ns or 0
+
 
 @dataclass(frozen=True, slots=True)
 class ControlAnswer:

@@ -228,7 +228,7 @@ def test_a_maintenance_or_an_exclusion_holds_until_its_end(
     stage = deciding()
     control = Control("c", kind, "p1-l0", until_ns=at(1800), actor="anna", reason="new optics")
     if before:
-        assert stage.process([control]) == []
+        assert remediations(stage.process([control])) == []
         (denied,) = decisions(stage, finding("p1-l0/u0"))
         assert (denied.state, denied.verdict) == (State.DENIED, Verdict.DENIED)
     else:
@@ -508,7 +508,7 @@ def test_a_person_approves_what_expired_without_an_answer() -> None:
     closed, approved = remediations(stage.process([approval]))
     assert (closed.id, closed.state) == (waiting.id, State.CLOSED)
     assert (approved.state, approved.attempt, approved.approved_by) == (State.APPROVED, 2, "anna")
-    assert stage.process([approval, replace(approval, id="d")]) == []
+    assert remediations(stage.process([approval, replace(approval, id="d")])) == []
 
 
 def test_the_budget_of_a_link_binds() -> None:

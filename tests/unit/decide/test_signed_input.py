@@ -53,13 +53,6 @@ def test_without_trusted_keys_records_need_no_signature() -> None:
     assert rejected_reasons(CONTROL) == rejected_reasons(signed(CONTROL)) == []
 
 
-def test_an_invalid_control_is_rejected_with_its_reason() -> None:
-    """An operator who writes to the topic by other means finds the reason in the rejected topic."""
-    endless = Control("m", ControlKind.MAINTENANCE, "pod:p1", at_ns=5)
-    assert rejected_reasons(encode(CONTROLS, endless)) == ["MAINTENANCE has no end; set until, or endless"]
-    assert rejected_reasons(encode(CONTROLS, replace(endless, endless=True))) == []
-
-
 def test_a_wrong_trusted_key_is_refused() -> None:
     """The configuration is checked before anything starts."""
     with pytest.raises(ValidationError, match="not the Base64 of an Ed25519 public key: abc"):
