@@ -7,7 +7,6 @@ reports that the GPU needs no action, or `reset_quiet_s` have passed.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from enum import IntEnum
 from typing import ClassVar
 
 from streams.detect.detector import (
@@ -22,6 +21,8 @@ from streams.detect.detector import (
     PodSide,
     Scope,
 )
+from streams.detect.detectors.host_gpu_fault import xids
+from streams.detect.detectors.host_gpu_fault.xids import GpuReport, Grade
 from streams.detect.evidence.episodes import Conclusion, evidence_of, open_intervals
 from streams.detect.evidence.link_history import FOREVER, growth_of, supersedes
 from streams.detect.evidence.port_faults import part_evidence
@@ -57,101 +58,16 @@ class GpuParams(Thresholds):
     After a day the GPU was repaired, or its next Xid begins a new finding."""
 
 
-class Grade(IntEnum):
-    """The severity of an Xid, in order; DETECTION 3a makes the upper two CRITICAL."""
-
-    NONE = 0
-    """Caused by the program, or for information only."""
-    CORRECTED = 1
-    """The hardware corrected it; the GPU continues."""
-    UNKNOWN = 2
-    """Not in the catalogue, or "report an issue" in it."""
-    CONTAINED = 3
-    """One program ended because of it; the GPU continues."""
-    UNCORRECTABLE = 4
-    """The GPU must be reset, or its host restarted."""
-    OFF_BUS = 5
+ECC_COUNTED = "gpu_ecc_uncorrected"
 
 
-ECC = 0
-"""The code for uncorrectable ECC errors that a counter shows, without an Xid."""
-OFF_BUS = 79
-INIT_FAILED = 143
-RECOVERY = 154
-"""The driver reports the action that the GPU needs, or that it no longer needs one."""
-
-_PROGRAM = frozenset(
-    {8, 11, 13, 25, 31, 32, 39, 40, 41, 43, 44, 45, 60, *range(68, 73), *range(75, 78), 80, *range(82, 87), 88, 89,
-     *range(96, 106), *range(126, 136), 139, 141, 159}
-)  # fmt: skip
-"""RESTART_APP: for example a page fault (31), an exception of the program (13), a removed channel (45)."""
-
-_INFORMATION = frozenset({14, 37, 38, 66, 67, 93, 106, 107, 137, 152, 153, RECOVERY, 157, 161})
-"""IGNORE in the catalogue."""
-
-_XIDS_BY_CODE: dict[int, tuple[Grade, str]] = {
-    ECC: (Grade.CONTAINED, "uncorrectable ECC errors"),
-    46: (Grade.UNCORRECTABLE, "it stopped processing"),
-    48: (Grade.UNCORRECTABLE, "double bit ECC error"),
-    54: (Grade.UNCORRECTABLE, "its auxiliary power is not connected"),
-    62: (Grade.UNCORRECTABLE, "its microcontroller halted"),
-    63: (Grade.CORRECTED, "a row or page of memory is to be replaced"),
-    64: (Grade.UNCORRECTABLE, "a row or page of memory could not be replaced"),
-    74: (Grade.UNCORRECTABLE, "NVLink error"),
-    OFF_BUS: (Grade.OFF_BUS, "it has fallen off the bus"),
-    92: (Grade.CORRECTED, "many single bit ECC errors"),
-    94: (Grade.CONTAINED, "contained ECC error"),
-    95: (Grade.UNCORRECTABLE, "uncontained ECC error"),
-    109: (Grade.UNCORRECTABLE, "a context switch timed out"),
-    110: (Grade.UNCORRECTABLE, "security fault"),
-    119: (Grade.UNCORRECTABLE, "its system processor does not answer"),
-    120: (Grade.UNCORRECTABLE, "its system processor failed"),
-    121: (Grade.CORRECTED, "corrected error between CPU and GPU"),
-    136: (Grade.UNCORRECTABLE, "an NVLink does not train"),
-    140: (Grade.UNCORRECTABLE, "unrecovered ECC error"),
-    INIT_FAILED: (Grade.UNCORRECTABLE, "it could not be initialised"),
-    **dict.fromkeys(range(144, 151), (Grade.UNCORRECTABLE, "NVLink error")),
-    151: (Grade.UNCORRECTABLE, "its keys could not be changed"),
-    155: (Grade.UNCORRECTABLE, "NVLink error"),
-    156: (Grade.UNCORRECTABLE, "a part of it was retired; active after a reset"),
-    158: (Grade.UNCORRECTABLE, "fatal time-out"),
-    160: (Grade.UNCORRECTABLE, "a memory channel was retired; active after a restart"),
-    162: (Grade.UNCORRECTABLE, "must be reset"),
-}
-
-_NVLINK = frozenset({74, 136, *range(144, 151), 155})
-_MEMORY = frozenset({ECC, 48, 63, 64, 92, 94, 95, 140, 156, 160})
-
-
-def grade(code: int) -> Grade:
-    """Return the grade of an Xid."""
-    if code in _XIDS_BY_CODE:
-        return _XIDS_BY_CODE[code][0]
-    return Grade.NONE if code in _PROGRAM or code in _INFORMATION else Grade.UNKNOWN
-
-
-def _xid_name(code: int) -> str:
-    """Return the text of an Xid; empty if the catalogue has none."""
-    return _XIDS_BY_CODE[code][1] if code in _XIDS_BY_CODE else ""
-
-
-def _xid_cause(code: int) -> Cause:
-    """Return the part at fault."""
-    if code == OFF_BUS:
-        return Cause.GPU_OFF_BUS
-    return Cause.NVLINK if code in _NVLINK else Cause.GPU_MEMORY if code in _MEMORY else Cause.GPU
-
-
-def _reports_recovery(code: int, detail: str) -> bool:
-    """Return whether the driver reports that no action is needed: `… from 0x1 (GPU Reset Required) to 0x0 (None)`."""
-    return code == RECOVERY and detail.rstrip().endswith("to 0x0 (None)")
-
-
-def _xid_of_line(detail: str) -> int | None:
-    """Return the Xid for equivalent lines of the driver without one; None for others."""
+def _code_of_line(detail: str) -> int | None:
+    """Return the Xid of an equivalent line of the driver, AMD for a report of amdgpu, and None for other lines."""
     if "fallen off the bus" in detail:
-        return OFF_BUS
-    return INIT_FAILED if "RmInitAdapter failed" in detail else None
+        return xids.OFF_BUS
+    if "RmInitAdapter failed" in detail or "rm_init_adapter failed" in detail:
+        return xids.INIT_FAILED
+    return xids.AMD if xids.is_amd(detail) else None
 
 
 _KINDS = (EventKind.GPU_XID, EventKind.LOG)
@@ -167,18 +83,21 @@ class XidMonitor(Monitor):
     def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
         if event.kind not in _KINDS or not event.port:
             return
-        xid = event.code if event.kind is EventKind.GPU_XID else _xid_of_line(event.detail)
-        if xid is not None and 0 <= xid < _MAX_XID:  # another code is not an Xid
-            payload = GpuXid(xid, _reports_recovery(xid, event.detail), event.detail)
+        is_xid = event.kind is EventKind.GPU_XID
+        code = event.code if is_xid else _code_of_line(event.detail)
+        if code is not None and is_xid <= code < _MAX_XID:  # another code is not an Xid
+            payload = GpuXid(code, xids.needs_nothing(code, event.detail), event.detail)
             yield Symptom(event.device, event.port, payload, at_ns, source=event.source, by_event=True)
 
 
 _MOST_EVIDENCE = 4
 
 
-def _code_of(symptom: Symptom) -> int:
-    """Return the Xid, or the code for counted ECC errors."""
-    return symptom.payload.xid if isinstance(symptom.payload, GpuXid) else ECC
+def _report(symptom: Symptom) -> GpuReport:
+    """Return the grade of a report of the driver, or of counted ECC errors."""
+    if isinstance(symptom.payload, GpuXid):
+        return xids.report(symptom.payload.xid, symptom.payload.message)
+    return GpuReport(Grade.CONTAINED, f"{growth_of(symptom)} uncorrectable ECC errors", Cause.GPU_MEMORY)
 
 
 def _conclusion(
@@ -186,41 +105,44 @@ def _conclusion(
 ) -> Conclusion:
     """Return the episode of a fault. `ended_ns` is None while it is open; `known_ns` is when the end is known."""
     first, last = run[0].at_ns, run[-1].at_ns
-    worst = max(run, key=lambda symptom: (grade(_code_of(symptom)), -symptom.at_ns))
-    code, at = _code_of(worst), subject.a or Endpoint("")
+    worst = _report(max(run, key=lambda symptom: (_report(symptom).grade, -symptom.at_ns)))
+    at = subject.a or Endpoint("")
     return Conclusion(
         subject, first, last, opened_ns=first, seen_ns=ended_ns or last, resolved_ns=ended_ns, over_ns=known_ns,
-        summary=f"GPU {at.port} of {at.device}: {_headline(code, growth_of(worst))}",
-        cause=_xid_cause(code),
+        summary=f"GPU {at.port} of {at.device}: {worst.headline}",
+        cause=worst.cause,
         evidence=(*_evidence(at, run), *part_evidence(context, at, (first, ended_ns or FOREVER), (Fault.NVLINK,))),
         confidence=1.0,
         coverage=Coverage(seen=1, expected=1),
-        severity=Severity.CRITICAL if grade(code) >= Grade.UNCORRECTABLE else Severity.WARNING,
+        severity=Severity.CRITICAL if worst.grade >= Grade.UNCORRECTABLE else Severity.WARNING,
     )  # fmt: skip
 
 
-def _headline(code: int, count: int) -> str:
-    if code == ECC:
-        return f"{count} uncorrectable ECC errors"
-    text = _xid_name(code)
-    return f"Xid {code}, {text}" if text else f"Xid {code}, which is in no catalogue"
-
-
 def _evidence(at: Endpoint, run: Sequence[Symptom]) -> Iterable[Evidence]:
-    """Yield evidence for each Xid, the most severe first: the count, the first and the last report."""
-    by_code: dict[int, list[Symptom]] = {}
+    """Yield evidence for each kind of report, the most severe first: the count, the first and the last report."""
+    by_kind: dict[tuple[int, str], list[Symptom]] = {}
     for symptom in run:
-        by_code.setdefault(_code_of(symptom), []).append(symptom)
-    graded = sorted(by_code.items(), key=lambda item: (-grade(item[0]), item[1][0].at_ns, item[0]))
-    for code, reported in graded[:_MOST_EVIDENCE]:
-        count = sum(map(growth_of, reported)) if code == ECC else len(reported)
-        headline = _headline(code, count)
-        repeated = len(reported) > 1 and code != ECC
+        by_kind.setdefault(_kind(symptom), []).append(symptom)
+    graded = sorted(by_kind.items(), key=lambda item: (-_report(item[1][0]).grade, item[1][0].at_ns, item[0]))
+    for (code, headline), reported in graded[:_MOST_EVIDENCE]:
+        count = len(reported)
+        statement = f"{headline}, reported {count} times" if count > 1 else headline
+        if code == _COUNTED:
+            count = sum(map(growth_of, reported))
+            statement = f"{count} uncorrectable ECC errors"
         yield evidence_of(
-            f"{headline}, reported {len(reported)} times" if repeated else headline,
-            "gpu_ecc_uncorrected" if code == ECC else "xid", at, (reported[0].at_ns, reported[-1].at_ns),
+            statement, ECC_COUNTED if code == _COUNTED else "xid", at, (reported[0].at_ns, reported[-1].at_ns),
             float(count), 0.0,
         )  # fmt: skip
+
+
+_COUNTED = -1
+
+
+def _kind(symptom: Symptom) -> tuple[int, str]:
+    """Return the code and the text of a report, without the counted number of ECC errors."""
+    payload = symptom.payload
+    return (payload.xid, _report(symptom).headline) if isinstance(payload, GpuXid) else (_COUNTED, "")
 
 
 _CAPACITY = 64
@@ -232,7 +154,7 @@ _RETENTION_NS = ns(3600)
 
 def _observe(_: GpuParams, state: PartState | None, symptom: Symptom, context: Context) -> Observed[PartState]:
     """Add a symptom, unless it is irrelevant, known, or known more precisely."""
-    if grade(_code_of(symptom)) is Grade.NONE and not _is_recovered(symptom):
+    if _report(symptom).grade is Grade.NONE and not _is_recovered(symptom) and not _ended_code(symptom):
         return Observed(state)
     state = state or PartState(part_subject(context.topology, symptom.device, symptom.port, "gpu"))
     if symptom in state.symptoms or any(supersedes(known, symptom) for known in state.symptoms):
@@ -248,6 +170,11 @@ def _observe(_: GpuParams, state: PartState | None, symptom: Symptom, context: C
 
 def _is_recovered(symptom: Symptom) -> bool:
     return isinstance(symptom.payload, GpuXid) and symptom.payload.needs_nothing
+
+
+def _ended_code(symptom: Symptom) -> int:
+    """Return the code whose end this Xid reports; 0 for others."""
+    return xids.catalogue().ends.get(symptom.payload.xid, 0) if isinstance(symptom.payload, GpuXid) else 0
 
 
 def _order(symptom: Symptom) -> tuple[int, int, int, str]:
@@ -283,7 +210,7 @@ _Run = tuple[list[Symptom], int, int]
 def _runs(params: GpuParams, symptoms: Sequence[Symptom], restarts: Sequence[int]) -> list[_Run]:
     runs: list[list[Symptom]] = []
     for symptom in symptoms:
-        if _is_recovered(symptom):
+        if _is_recovered(symptom) or _ended_code(symptom):
             continue
         if runs and symptom.at_ns < _end(params, runs[-1], symptoms, restarts)[1]:
             runs[-1].append(symptom)
@@ -297,9 +224,11 @@ def _end(
 ) -> tuple[int, int]:
     """Return the end of a fault (by a restart, by the driver, or without another), and the time it is known."""
     last = run[-1].at_ns
-    ends = [s.at_ns for s in symptoms if _is_recovered(s) and s.at_ns >= last]
+    codes = {_kind(symptom)[0] for symptom in run}
+    own = codes.pop() if len(codes) == 1 else 0
+    ends = [s.at_ns for s in symptoms if s.at_ns >= last and (_is_recovered(s) or 0 < _ended_code(s) == own)]
     ends += [at_ns for at_ns in restarts if at_ns > last]
-    needs_reset = max(grade(_code_of(symptom)) for symptom in run) >= Grade.UNCORRECTABLE
+    needs_reset = max(_report(symptom).grade for symptom in run) >= Grade.UNCORRECTABLE
     quiet_ns = last + ns(params.reset_quiet_s if needs_reset else params.quiet_s)
     first = min(ends, default=FOREVER)
     return (first, first) if first < quiet_ns else (last, quiet_ns)
