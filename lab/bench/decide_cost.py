@@ -31,6 +31,7 @@ from streams.wire.models import (
     Condition,
     Control,
     ControlKind,
+    Coverage,
     Endpoint,
     Finding,
     PortStates,
@@ -293,7 +294,7 @@ def _cordon(host: str) -> Proposal:
 def _finding(subject: Subject) -> Finding:
     return Finding(
         f"finding/{subject.id}", 1, False, Condition.LINK_FLAP, Status.OPEN, Severity.WARNING, subject, _NOW_NS,
-        _NOW_NS, confidence=0.95,
+        _NOW_NS, confidence=0.95, coverage=Coverage(2, 2),
     )  # fmt: skip
 
 

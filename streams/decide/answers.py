@@ -1,225 +1,270 @@
-"""Processes the answers of automation and of persons: acceptances, results, approvals, rejections and repairs."""
+"""Processes the answers of automation and of persons: acceptances, results, approvals, rejections and repairs.
 
-from collections.abc import Callable
+Only an answer of the actor that accepted has an effect, and each answer counts once. A late result always counts,
+whatever is closed meanwhile.
+"""
+
 from dataclasses import replace
 
-from streams.decide.decisions import Decisions
+from streams.decide import decisions, remedies, repairs
+from streams.decide.core import Core
 from streams.decide.guards import ISOLATES
 from streams.decide.life_cycle import REPAIR_ACTIONS, Event, next_state
-from streams.decide.params import DecideParams
-from streams.decide.remedies import Remedies
-from streams.decide.repairs import HostRestarts
-from streams.decide.state import DecideState, Remedy
-from streams.wire.models import Action, Control, ControlKind, Outcome, RemediationResult, Subject
+from streams.decide.state import PastOrder, Remedy
+from streams.wire.models import Action, Control, ControlKind, Outcome, RemediationResult
 from streams.wire.models import RemediationState as State
+
+ANSWERS = (ControlKind.APPROVE, ControlKind.REJECT, ControlKind.REPAIRED, ControlKind.CLOSE, ControlKind.RETURNED)
+"""Controls that answer one remediation."""
+
+_OF_TARGETS = (ControlKind.REPAIRED, ControlKind.CLOSE, ControlKind.RETURNED)
+"""Answers that may name the target instead of the remediation that has it out of service."""
 
 _FINAL = (Outcome.DONE, Outcome.FAILED, Outcome.REJECTED)
 
 
-class AutomationAnswers:
-    """Applies the answers of automation; only an answer of the actor that accepted has an effect.
-
-    `is_allowed(remedy)` evaluates the guards again before an acceptance is confirmed; `is_order_allowed(remedy)`
-    evaluates the guards of its order.
-    """
-
-    def __init__(
-        self, params: DecideParams, state: DecideState, remedies: Remedies, is_allowed: Callable[[Remedy], bool],
-        is_order_allowed: Callable[[Remedy], bool],
-    ) -> None:  # fmt: skip
-        self._params, self._state, self._remedies = params, state, remedies
-        self._is_allowed, self._is_order_allowed = is_allowed, is_order_allowed
-
-    def process(self, result: RemediationResult) -> None:
-        """Process one answer."""
-        state = self._state
-        if not result.actor:
-            return
-        if (owner := self._remedies.orders.owner_of(result.remediation_id)) is not None:
-            self._on_order_result(owner, result)
-            return
-        remedy = state.remedies.get(result.remediation_id) or state.late.get(result.remediation_id)
-        if remedy is None or not remedy.was_approved or remedy.record.action is Action.OBSERVE:
-            return
-        if result.outcome is Outcome.ACCEPTED:
-            self._on_acceptance(remedy, result.actor)
-        elif result.outcome is Outcome.REJECTED and not remedy.accepted_by:
-            remedy.refusal = f"{result.actor} rejected it: {result.detail or 'no reason given'}"
-        elif result.outcome in _FINAL and result.actor == remedy.accepted_by and not remedy.answered:
-            self._on_final_result(remedy, result)
-
-    def _on_acceptance(self, remedy: Remedy, actor: str) -> None:
-        if remedy.accepted_by:
-            return
-        if remedy.state is State.APPROVED:
-            is_late = not self._is_allowed(remedy)
+def process_result(core: Core, result: RemediationResult) -> None:
+    """Process one answer of automation."""
+    state = core.state
+    if not result.actor:
+        return
+    if (owner := core.owner_of(result.remediation_id)) is not None:
+        if (past := owner.past_orders.get(result.remediation_id)) is not None:
+            _on_late_order_result(core, owner, past, result)
         else:
-            is_late = next_state(remedy.state, Event.ACCEPT_LATE) is not None
-            if not is_late:
-                return
-        remedy.accepted_by, remedy.accepted_ns = actor, self._state.watermark_ns
-        self._open_again(remedy)
-        if is_late:
-            self._remedies.move(
-                remedy, Event.ACCEPT_LATE, "accepted although it must not be carried out any more", actor
-            )
-        else:
-            self._remedies.move(remedy, Event.ACCEPT, "accepted", actor)
+            _on_order_result(core, owner, result)
+        return
+    remedy = state.remedies.get(result.remediation_id) or state.late.get(result.remediation_id)
+    if remedy is None or not remedy.was_approved or remedy.record.action is Action.OBSERVE:
+        return
+    if result.outcome is Outcome.ACCEPTED:
+        _on_acceptance(core, remedy, result.actor)
+    elif result.outcome is Outcome.REJECTED and not remedy.accepted_by:
+        remedy.refusal = f"{result.actor} rejected it: {result.detail or 'no reason given'}"
+    elif result.actor != remedy.accepted_by:
+        return
+    elif result.outcome is Outcome.EXTERNAL:
+        if remedy.isolates and remedy.answered:
+            detail = result.detail or "no detail"
+            remedies.move(core, remedy, Event.RETURNED, f"changed by others: {detail}", result.actor)
+    elif result.outcome in _FINAL and not remedy.answered:
+        _on_final_result(core, remedy, result)
 
-    def _on_final_result(self, remedy: Remedy, result: RemediationResult) -> None:
-        action, detail = remedy.record.action, f": {result.detail}" if result.detail else ""
-        if result.outcome is not Outcome.DONE:
-            event, reason = Event.FAIL, f"failed{detail}"
-        elif action in REPAIR_ACTIONS:
-            event, reason = Event.REPAIRED, f"repair done{detail}"
-        else:
-            event, reason = (Event.ISOLATED if action in ISOLATES else Event.DONE), f"done{detail}"
-        if next_state(remedy.state, event) is None:
+
+def _on_acceptance(core: Core, remedy: Remedy, actor: str) -> None:
+    if remedy.accepted_by:
+        return
+    if remedy.state is State.APPROVED:
+        is_late = core.denial(remedy) is not None
+    else:
+        is_late = next_state(remedy.state, Event.ACCEPT_LATE) is not None
+        if not is_late:
             return
-        if remedy.state in (State.FAILED, State.CLOSED):
-            if not remedy.released:
-                return
-            reason = f"carried out late: {reason}"
-        remedy.answered = True
-        self._open_again(remedy)
-        if event is Event.FAIL:
-            remedy.failures += 1
-            remedy.is_relapse = False  # no answer shortens the cool-down of the next attempt
-        self._state.is_changed = True
-        self._remedies.move(remedy, event, reason, result.actor)
-
-    def _open_again(self, remedy: Remedy) -> None:
-        """Return a closed remediation to the open ones, because automation acts or acted on it."""
-        if remedy.state is State.CLOSED:
-            self._state.late.pop(remedy.id, None)
-            self._state.remedies[remedy.id] = remedy
-
-    def _on_order_result(self, remedy: Remedy, result: RemediationResult) -> None:
-        """Process an answer to the order of a remediation: a repair or a restore."""
-        order, orders = remedy.order, self._remedies.orders
-        assert order is not None
-        if result.outcome is Outcome.ACCEPTED:
-            if not order.accepted_by and self._is_order_allowed(remedy):
-                orders.accept(remedy, result.actor)
-            return
-        if result.outcome not in _FINAL or result.actor != order.accepted_by:
-            return
-        action, detail = order.record.action, f": {result.detail}" if result.detail else ""
-        is_repair = action in REPAIR_ACTIONS
-        remedy.restarts += action is Action.REBOOT_HOST
-        if result.outcome is not Outcome.DONE:
-            orders.close(remedy, f"failed{detail}", State.FAILED, result.actor)
-            if is_repair:
-                self._remedies.hints.next_step(remedy)
-            else:
-                remedy.retry_ns = self._state.watermark_ns + round(self._params.restore_retry_s * 1e9)
-            return
-        orders.close(remedy, f"done{detail}", State.CLOSED, result.actor)
-        if is_repair:
-            self._remedies.move(remedy, Event.REPAIRED, f"repair done{detail}", result.actor)
-        else:
-            remedy.restoring = False
-            self._state.is_changed = True
-            self._remedies.move(remedy, Event.RESTORED, f"restore done{detail}", result.actor)
+    remedy.accepted_by, remedy.accepted_ns = actor, core.now_ns
+    if is_late:
+        reason = "accepted although it must not be carried out any more"
+        remedies.move(core, remedy, Event.ACCEPT_LATE, reason, actor)
+    else:
+        remedies.move(core, remedy, Event.ACCEPT, "accepted", actor)
 
 
-ANSWERS = (
-    ControlKind.APPROVE, ControlKind.REJECT, ControlKind.REPAIRED, ControlKind.CLOSE, ControlKind.RETURNED,
-)  # fmt: skip
+def _on_final_result(core: Core, remedy: Remedy, result: RemediationResult) -> None:
+    action, detail = remedy.record.action, f": {result.detail}" if result.detail else ""
+    if result.outcome is not Outcome.DONE:
+        event, reason = Event.FAIL, f"failed{detail}"
+    elif action in REPAIR_ACTIONS:
+        event, reason = Event.REPAIRED, f"repair done{detail}"
+    else:
+        event, reason = (Event.ISOLATED if action in ISOLATES else Event.DONE), f"done{detail}"
+    if next_state(remedy.state, event) is None:
+        return
+    if remedy.state in (State.DENIED, State.FAILED, State.CLOSED):
+        reason = f"carried out late: {reason}" if event is not Event.FAIL else reason
+    remedy.answered, remedy.out_ns = True, core.now_ns
+    if event is Event.FAIL:
+        remedy.failures += 1
+        remedy.is_relapse = False  # no answer shortens the cool-down of the next attempt
+    core.state.is_changed = True
+    remedies.move(core, remedy, event, reason, result.actor)
 
 
-class PersonAnswers:
-    """Applies each answer once; an expired answer has no effect.
+def _on_order_result(core: Core, remedy: Remedy, result: RemediationResult) -> None:
+    """Process an answer to the open order of a remediation: a repair or a restore."""
+    own = remedy.order
+    assert own is not None
+    if result.outcome is Outcome.ACCEPTED:
+        if not own.accepted_by and repairs.is_order_allowed(core, remedy):
+            own.accepted_by, own.issued_ns = result.actor, core.now_ns
+            own.record = core.emit(
+                replace(own.record, state=State.ACCEPTED, reason="accepted", actor=result.actor)
+            )  # fmt: skip
+        return
+    if result.outcome not in _FINAL or result.actor != own.accepted_by:
+        return
+    action, detail = own.record.action, f": {result.detail}" if result.detail else ""
+    remedy.restarts += action is Action.REBOOT_HOST
+    if result.outcome is not Outcome.DONE:
+        fail = remedies.fail_order if action in REPAIR_ACTIONS else repairs.fail_restore
+        fail(core, remedy, f"failed{detail}", State.FAILED, result.actor)
+        return
+    remedies.close_order(core, remedy, f"done{detail}", State.CLOSED, result.actor, answered=True)
+    _on_order_done(core, remedy, action, f"done{detail}", result.actor)
 
-    `has(target)` returns whether the inventory has a target; others are left to the person who rejects them.
-    """
 
-    def __init__(
-        self, state: DecideState, remedies: Remedies, decisions: Decisions, restarts: HostRestarts,
-        has: Callable[[Subject], bool],
-    ) -> None:  # fmt: skip
-        self._state, self._remedies, self._decisions, self._restarts = state, remedies, decisions, restarts
-        self._has = has
+def _on_late_order_result(core: Core, remedy: Remedy, past: PastOrder, result: RemediationResult) -> None:
+    """Process the result of an order that is not open any more: it changed the target in any state."""
+    if result.outcome not in _FINAL or result.actor != past.accepted_by:
+        return
+    del remedy.past_orders[result.remediation_id], core.owners[result.remediation_id]
+    if result.outcome is Outcome.DONE and remedy.isolates:
+        detail = f": {result.detail}" if result.detail else ""
+        _on_order_done(core, remedy, past.action, f"done late{detail}", result.actor)
 
-    def process(self, control: Control) -> None:
-        """Process a person's answer to one remediation; a repetition has no effect."""
-        state, reason = self._state, control.reason or f"{control.kind.name.lower()} by {control.actor}"
-        if control.until_ns is not None and control.until_ns <= state.watermark_ns:
-            return
-        remedy = self._remedy(control)
-        if remedy is None or control.id in remedy.handled or not control.subject_id:
-            return
-        if control.kind is ControlKind.REPAIRED and self._is_before(control, remedy):
-            return
-        remedy.handled.append(control.id)
-        if control.kind is ControlKind.REPAIRED:
-            if not self._report_repair(remedy, f"repaired: {reason}", control.actor):
-                remedy.handled.remove(control.id)
-        elif control.kind not in (ControlKind.APPROVE, ControlKind.REJECT):
+
+def _on_order_done(core: Core, remedy: Remedy, action: Action, reason: str, actor: str) -> None:
+    is_repair = action in REPAIR_ACTIONS
+    core.state.is_changed = True
+    event = Event.REPAIRED if is_repair else Event.RESTORED
+    remedies.move(core, remedy, event, f"{'repair' if is_repair else 'restore'} {reason}", actor)
+
+
+def process_answer(core: Core, control: Control) -> tuple[bool, str]:
+    """Process a person's answer to one remediation; return whether it had an effect, and what it did or why not."""
+    reason = control.reason or f"{control.kind.name.lower()} by {control.actor}"
+    if control.until_ns is not None and control.until_ns <= core.now_ns:
+        return False, "its end has passed"
+    remedy = _remedy(core, control)
+    if remedy is None:
+        return False, f"no remediation {control.subject_id} is open"
+    if control.id in remedy.handled:
+        return False, "it has been processed before"
+    if control.kind is ControlKind.REPAIRED and _is_before(control, remedy):
+        return False, "it may be older than the remediation; name the remediation's id"
+    remedy.handled.append(control.id)
+    before = remedy.state
+    if control.kind is ControlKind.REPAIRED:
+        refused = _report_repair(core, remedy, f"repaired: {reason}", control.actor)
+        if refused:
             remedy.handled.remove(control.id)
-        elif remedy.id != control.subject_id:
-            is_approval = control.kind is ControlKind.APPROVE
-            self._restarts.answer(remedy, reason, control.actor, is_approval=is_approval)
-        elif control.kind is ControlKind.APPROVE:
-            self._approve(remedy, control.actor)
-        else:
-            self._reject(remedy, f"rejected: {reason}", control.actor)
+    elif control.kind is ControlKind.RETURNED:
+        refused = _return(core, remedy, f"in service again: {reason}", control.actor)
+    elif control.kind is ControlKind.CLOSE:
+        refused = _close(core, remedy, f"closed: {reason}", control.actor)
+    elif control.kind is ControlKind.APPROVE:
+        refused = _approve(core, remedy, control, reason)
+    else:
+        refused = _reject(core, remedy, control, f"rejected: {reason}")
+    return not refused, refused or _effect(remedy, control, before)
 
-    def has_passed(self, control: Control) -> bool:
-        """Return whether an answer has no time or is not newer than the last revision of its remediation.
 
-        After a loss of state all answers are read again, and which of them were processed or had no effect is unknown.
-        A repair that names the target may belong to an earlier remediation, or carry the time of a fast clock.
-        """
-        if control.kind not in ANSWERS or (remedy := self._remedy(control)) is None:
-            return False
-        return control.effective_ns <= remedy.since_ns or control.subject_id == remedy.target_id
+def has_passed(core: Core, control: Control) -> bool:
+    """Return whether an answer has no time or is not newer than the last revision of its remediation.
 
-    @staticmethod
-    def _is_before(control: Control, remedy: Remedy) -> bool:
-        """Return whether a repair report may be older than the remediation; a report without a time names its id."""
-        if not control.effective_ns:
-            return control.subject_id == remedy.target_id
-        return control.effective_ns < remedy.since_ns
+    After a loss of state all answers are read again, and which of them were processed or had no effect is unknown.
+    A repair that names the target may belong to an earlier remediation.
+    """
+    if control.kind not in ANSWERS or (remedy := _remedy(core, control)) is None:
+        return False
+    return control.effective_ns <= remedy.since_ns or control.subject_id == remedy.target_id
 
-    def _remedy(self, control: Control) -> Remedy | None:
-        remedy = self._state.remedies.get(control.subject_id) or self._remedies.orders.owner_of(control.subject_id)
-        if remedy is None and control.kind is ControlKind.REPAIRED:
-            return self._remedies.isolating(control.subject_id)
-        return remedy
 
-    def _report_repair(self, remedy: Remedy, reason: str, actor: str) -> bool:
-        """Process the report that a target that is out of service was repaired."""
-        if not remedy.isolates or remedy.state not in (State.DRAINED, State.ESCALATED):
-            return False
-        remedy.restoring = False
-        return self._remedies.move(remedy, Event.REPAIRED, reason, actor)
+def _effect(remedy: Remedy, control: Control, before: State) -> str:
+    record = remedy.record
+    if remedy.state is before and control.subject_id not in (remedy.id, remedy.target_id):
+        return f"order {control.subject_id} of {record.action.name} {remedy.target_id}: {control.kind.name}"
+    return f"{record.action.name} {remedy.target_id} is {record.state.name}: {record.reason}"
 
-    def _reject(self, remedy: Remedy, reason: str, actor: str) -> None:
+
+def _is_before(control: Control, remedy: Remedy) -> bool:
+    """Return whether a repair report may be older than the remediation; a report without a time names its id."""
+    at_ns = control.effective_ns
+    return at_ns < remedy.since_ns if at_ns else control.subject_id == remedy.target_id
+
+
+def _remedy(core: Core, control: Control) -> Remedy | None:
+    identity = control.subject_id
+    remedy = core.state.remedies.get(identity) or core.owner_of(identity)
+    if remedy is None and control.kind in _OF_TARGETS:
+        late = core.state.late
+        left_out = (one for one in late.values() if one.isolates and identity in (one.id, one.target_id))
+        remedy = core.holder(identity) or late.get(identity) or next(left_out, None)
+    return remedy
+
+
+def _report_repair(core: Core, remedy: Remedy, reason: str, actor: str) -> str:
+    """Process the report that a target that is out of service was repaired."""
+    if not remedy.isolates or remedy.state not in (State.DRAINED, State.ESCALATED):
+        return f"the target is not out of service for a repair; the remediation is {remedy.state.name}"
+    remedies.move(core, remedy, Event.REPAIRED, reason, actor)
+    return ""
+
+
+def _return(core: Core, remedy: Remedy, reason: str, actor: str) -> str:
+    """Process the report that a target is in service again."""
+    if not remedy.isolates or not remedies.move(core, remedy, Event.RETURNED, reason, actor):
+        return f"the target is not out of service; the remediation is {remedy.state.name}"
+    return ""
+
+
+def _close(core: Core, remedy: Remedy, reason: str, actor: str) -> str:
+    """End a remediation in any state; a target that is out of service counts as such until it is reported returned."""
+    left_out = "left-out" if remedy.isolates and remedy.state is not State.APPROVED else remedy.record.constraint
+    if not remedies.move(core, remedy, Event.CLOSE, reason, actor, constraint=left_out):
+        return f"the remediation is {remedy.state.name}"
+    _hold_rejection(core, remedy)
+    return ""
+
+
+def _reject(core: Core, remedy: Remedy, control: Control, reason: str) -> str:
+    actor = control.actor
+    if control.subject_id != remedy.id:
+        return repairs.reject_order(core, remedy, reason, actor)
+    if remedy.state is State.ESCALATED and (not remedy.is_out or not core.fabric.has(remedy.record.target)):
+        remedies.move(core, remedy, Event.TAKE_OVER, reason, actor)
+        return ""
+    if remedy.rejected and remedy.state is State.DENIED:
+        return "it has been rejected before"
+    if remedy.state in (State.RESTORING, State.ESCALATED) or (
+        not remedies.move(core, remedy, Event.REJECT, reason, actor, constraint="rejected")
+    ):
+        return f"automation has accepted it; the remediation is {remedy.state.name}, close it or report its return"
+    remedy.rejected = True
+    _hold_rejection(core, remedy)
+    return ""
+
+
+def _hold_rejection(core: Core, remedy: Remedy) -> None:
+    """Retain the inputs of a decision that a person ended, so that they are not decided again."""
+    for identity in remedy.record.finding_ids:
+        case = core.state.cases.get(identity)
+        if case is not None and case.decided is not None and case.decided not in case.rejected:
+            case.rejected.append(case.decided)
+
+
+def _approve(core: Core, remedy: Remedy, control: Control, reason: str) -> str:
+    """Evaluate the guards again with the approval of a person."""
+    actor = control.actor
+    if not actor:
+        return "an approval needs an actor"
+    if control.subject_id != remedy.id:
+        return repairs.approve_order(core, remedy, reason, actor)
+    if remedy.finding is None:
+        return "its finding is unknown"
+    other = core.holder(remedy.target_id)
+    if other is not None and remedy.record.action in ISOLATES:
+        denial = f"{other.record.action.name} {other.id} has the target out of service"
         if remedy.state is State.WAITING:
-            remedy.rejected = True
-            self._remedies.move(remedy, Event.DENY, reason, actor, constraint="rejected")
-        elif remedy.state is State.APPROVED:
-            remedy.rejected = True
-            self._remedies.move(remedy, Event.REVOKE, reason, actor, constraint="rejected")
-        elif remedy.state is State.ESCALATED and (not remedy.is_out or not self._has(remedy.record.target)):
-            self._remedies.move(remedy, Event.TAKE_OVER, reason, actor)
-
-    def _approve(self, remedy: Remedy, actor: str) -> None:
-        """Evaluate the guards again with the approval of a person."""
-        if remedy.finding is None or not actor:
-            return
-        other = self._remedies.isolating(remedy.target_id)
-        if other is not None and remedy.record.action in ISOLATES:
-            if remedy.state is State.WAITING:
-                reason = f"{other.record.action.name} {other.id} has the target out of service"
-                self._remedies.move(remedy, Event.DENY, reason, actor, constraint="other-remediation")
-            return
-        if remedy.state is State.WAITING:
-            remedy.record = replace(remedy.record, approved_by=actor)
-            self._decisions.decide(remedy, actor=actor)
-        elif remedy.state is State.EXPIRED or (remedy.state is State.ESCALATED and not remedy.is_out):
-            remedy.failures = 0
-            attempt = self._decisions.next_attempt(remedy, remedy.finding, remedy.record.action, remedy.policy_hint)
-            attempt.record = replace(attempt.record, approved_by=actor)
-            self._decisions.decide(attempt, actor=actor)
+            remedies.move(core, remedy, Event.DENY, denial, actor, constraint="other-remediation")
+        return denial
+    if remedy.state is State.WAITING:
+        remedy.record = replace(remedy.record, approved_by=actor)
+        decisions.decide(core, remedy, actor=actor)
+        record = remedy.record
+        return "" if record.state is State.APPROVED else f"denied by {record.constraint}"
+    if remedy.state is State.EXPIRED or (remedy.state is State.ESCALATED and not remedy.is_out):
+        remedy.failures = 0
+        attempt = decisions.next_attempt(core, remedy, remedy.finding, remedy.record.action, remedy.policy_hint)
+        attempt.record = replace(attempt.record, approved_by=actor)
+        decisions.decide(core, attempt, actor=actor)
+        return "" if attempt.state is State.APPROVED else f"{attempt.id} is denied by {attempt.record.constraint}"
+    return f"it does not wait for an approval; the remediation is {remedy.state.name}"

@@ -103,6 +103,10 @@ class Controls:
         """Return whether exactly this record was applied before; a new owner reads all controls again."""
         return self._controls.get(control.id) == control
 
+    def has(self, control_id: str) -> bool:
+        """Return whether a control with this id is known."""
+        return control_id in self._controls
+
     def kill_switch(self, now_ns: int) -> Control | None:
         """Return an active kill switch; a kill switch with a subject also stops everything."""
         return self._active(ControlKind.KILL_SWITCH, ("",), now_ns) if self.loaded else _UNREAD

@@ -257,11 +257,11 @@ class FabricView:
             )
         return subject
 
-    def qualifies(self, target: Subject) -> bool:
-        """Return whether a link, or every link of a host, is proven sound."""
+    def qualifies(self, target: Subject, after_ns: int = 0) -> bool:
+        """Return whether a link, or every link of a host, is proven sound by readings after a time."""
         if target.id in self.topology.links:
-            return self.links.qualification(target.id).qualified
+            return self.links.qualification(target.id, after_ns).qualified
         if target.a is None or target.id != device_id(target.a.device):
             return False  # the inventory no longer has the link
         links = self.topology.uplinks_of.get(target.a.device, ())
-        return bool(links) and all(self.links.qualification(link.id).qualified for link in links)
+        return bool(links) and all(self.links.qualification(link.id, after_ns).qualified for link in links)

@@ -60,13 +60,16 @@ class Proposal:
 
     action: Action
     target: Subject
-    finding: Finding
+    finding: Finding | None
+    """None for an order without a known finding, which must not need one (UNGUARDED)."""
     link: TopologyLink | None
     """The link of the target; None if the inventory has none."""
     attempt: int = 1
     relapse: bool = False
     members: tuple[str, ...] = ()
     """The switches of the target, if it is a pod."""
+    is_out: bool = False
+    """True for an order: its target is out of service, so it takes no capacity."""
 
     @property
     def targets(self) -> tuple[Subject, ...]:

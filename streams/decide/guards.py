@@ -14,7 +14,7 @@ from streams.decide.capacity import ROUNDING
 from streams.decide.guard_context import GuardContext, Proposal, least_surviving, other_planes
 from streams.decide.state import TargetKind
 from streams.fabric.inventory_rows import HOST_LINK
-from streams.wire.models import Action, Verdict
+from streams.wire.models import Action, Coverage, Finding, Verdict
 
 UNGUARDED = (Action.OBSERVE, Action.RESTORE_LINK, Action.UNCORDON_HOST)
 """Actions that take nothing out of service."""
@@ -90,19 +90,20 @@ def exclusion(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 def evidence(proposal: Proposal, context: GuardContext) -> GuardResult | None:
     """Deny an action without a confidence or on a miscabled link; ask for approval if evidence is weak or one-sided."""
-    confidence, floor, coverage = (
-        proposal.finding.confidence,
-        context.params.confidence_floor,
-        proposal.finding.coverage,
-    )
-    if confidence is None:
+    finding, floor = proposal.finding, context.params.confidence_floor
+    confidence = None if finding is None else finding.confidence
+    if finding is None or confidence is None or not 0 <= confidence <= 1:  # also true for NaN
         return GuardResult(Verdict.DENIED, 5, "confidence", floor)
     if proposal.target.id in context.miscabled:
         return GuardResult(Verdict.DENIED, 5, "cabling")
-    if not confidence >= floor:  # also true for NaN
+    if confidence < floor:
         return GuardResult(Verdict.NEEDS_APPROVAL, 5, "confidence", floor, confidence)
-    if coverage is not None and coverage.seen is not None and coverage.seen < (coverage.expected or 0):
-        return GuardResult(Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", coverage.expected, coverage.seen)
+    coverage = finding.coverage or Coverage()
+    seen, expected = coverage.seen, coverage.expected
+    if seen is None or expected is None or not 0 <= seen <= expected or not expected:
+        return GuardResult(Verdict.NEEDS_APPROVAL, 5, "unknown coverage", expected, seen)
+    if seen < expected:
+        return GuardResult(Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", expected, seen)
     if proposal.link is not None and context.link_states.is_one_sided(proposal.link.id):
         return GuardResult(Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", 2)
     return None
@@ -131,10 +132,13 @@ def inventory(proposal: Proposal, context: GuardContext) -> GuardResult | None:
         known = bool(proposal.members) or (
             target.a is not None
             and target.a.device in context.topology.devices
-            and proposal.finding.subject.a is not None
-            and proposal.finding.subject.a.device == target.a.device
+            and (proposal.is_out or _concerns(proposal.finding, target.a.device))
         )
     return None if known else GuardResult(Verdict.DENIED, 7, "inventory")
+
+
+def _concerns(finding: Finding | None, device: str) -> bool:
+    return finding is not None and finding.subject.a is not None and finding.subject.a.device == device
 
 
 def capacity(proposal: Proposal, context: GuardContext) -> GuardResult | None:
@@ -144,7 +148,7 @@ def capacity(proposal: Proposal, context: GuardContext) -> GuardResult | None:
     """
     if proposal.action is Action.UPGRADE_FIRMWARE:
         return GuardResult(Verdict.NEEDS_APPROVAL, 8, CAPACITY)
-    if proposal.action not in TAKES_LINK_OUT or proposal.link is None:
+    if proposal.action not in TAKES_LINK_OUT or proposal.link is None or proposal.is_out:
         return None
     link, floor = proposal.link, context.params.capacity_floor
     if link.role == HOST_LINK:

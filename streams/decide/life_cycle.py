@@ -1,7 +1,7 @@
 """Defines the life cycle of a remediation: its states, the events that end each state, and the timeouts.
 
 One table has every transition. An event without a transition changes nothing, so repeated or forged answers have no
-effect. docs/remediation.md shows the same table, and a test compares both. `remedies.py` publishes each transition.
+effect. The table of docs/remediation.md is made from it. `remedies.py` publishes each transition.
 """
 
 from collections.abc import Mapping
@@ -16,26 +16,29 @@ class Event(StrEnum):
 
     APPROVE = "the guards approve"
     ASK = "a guard asks for approval"
-    DENY = "a guard or a person denies"
+    DENY = "a guard denies"
     SHADOW = "the guards approve in shadow mode"
     CHANGE = "evaluated again: the next attempt takes over"
     WITHDRAW = "the finding ends, is retracted, gets a parent or joins another remediation"
-    REVOKE = "a guard or a person revokes"
+    REVOKE = "a guard revokes, or the inventory gives the name to another target"
+    REJECT = "a person rejects"
     ACCEPT = "automation accepts"
     ACCEPT_LATE = "automation accepts what the guards deny now, or what is revoked or expired"
     ISOLATED = "the isolation is done"
     REPAIRED = "a repair is reported"
     DONE = "an action that isolates nothing is done"
     FAIL = "the action failed and changed nothing"
-    QUALIFY = "the target qualifies while it is drained"
+    QUALIFY = "the target qualifies while it is out of service"
     DISQUALIFY = "the target does not qualify any more"
-    EXHAUST = "the last step of the repair did not help"
+    EXHAUST = "the last step of the repair did not help, or its orders failed too often"
     REMOVED = "the inventory does not have the target any more"
     HAND_OVER = "another remediation has taken the target out of service too, and restores it"
     RESTORED = "the restore is done"
+    RETURNED = "a person, the automation or a job on the host shows that the target is in service again"
+    CLOSE = "a person closes it"
     RELAPSE = "the fault is back: the next attempt drains"
     LAST_RELAPSE = "the fault is back for the last time"
-    TAKE_OVER = "a person takes over"
+    TAKE_OVER = "a person rejects an escalation whose target is in service, or which the inventory does not have"
     TIMEOUT = "timeout"
 
 
@@ -45,62 +48,95 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.PROPOSED, Event.DENY): State.DENIED,
     (State.PROPOSED, Event.SHADOW): State.SHADOW,
     (State.PROPOSED, Event.WITHDRAW): State.CLOSED,
+    (State.PROPOSED, Event.REJECT): State.DENIED,
+    (State.PROPOSED, Event.CLOSE): State.CLOSED,
     (State.PROPOSED, Event.TIMEOUT): State.DENIED,
     (State.WAITING, Event.APPROVE): State.APPROVED,
     (State.WAITING, Event.DENY): State.DENIED,
     (State.WAITING, Event.CHANGE): State.CLOSED,
     (State.WAITING, Event.WITHDRAW): State.CLOSED,
+    (State.WAITING, Event.REJECT): State.DENIED,
+    (State.WAITING, Event.CLOSE): State.CLOSED,
     (State.WAITING, Event.TIMEOUT): State.EXPIRED,
     (State.DENIED, Event.CHANGE): State.CLOSED,
     (State.DENIED, Event.WITHDRAW): State.CLOSED,
     (State.DENIED, Event.ACCEPT_LATE): State.NO_ANSWER,
+    (State.DENIED, Event.REJECT): State.DENIED,
+    (State.DENIED, Event.ISOLATED): State.DRAINED,
+    (State.DENIED, Event.REPAIRED): State.VERIFYING,
+    (State.DENIED, Event.CLOSE): State.CLOSED,
     (State.DENIED, Event.TIMEOUT): State.CLOSED,
     (State.EXPIRED, Event.CHANGE): State.CLOSED,
     (State.EXPIRED, Event.WITHDRAW): State.CLOSED,
     (State.EXPIRED, Event.ACCEPT_LATE): State.NO_ANSWER,
+    (State.EXPIRED, Event.REJECT): State.DENIED,
+    (State.EXPIRED, Event.CLOSE): State.CLOSED,
     (State.EXPIRED, Event.TIMEOUT): State.CLOSED,
     (State.SHADOW, Event.CHANGE): State.CLOSED,
     (State.SHADOW, Event.WITHDRAW): State.CLOSED,
+    (State.SHADOW, Event.REJECT): State.DENIED,
+    (State.SHADOW, Event.CLOSE): State.CLOSED,
     (State.SHADOW, Event.TIMEOUT): State.CLOSED,
     (State.APPROVED, Event.ACCEPT): State.ACCEPTED,
     (State.APPROVED, Event.ACCEPT_LATE): State.NO_ANSWER,
     (State.APPROVED, Event.REVOKE): State.DENIED,
     (State.APPROVED, Event.CHANGE): State.CLOSED,
     (State.APPROVED, Event.WITHDRAW): State.CLOSED,
+    (State.APPROVED, Event.REJECT): State.DENIED,
+    (State.APPROVED, Event.CLOSE): State.CLOSED,
     (State.APPROVED, Event.TIMEOUT): State.EXPIRED,
     (State.ACCEPTED, Event.ISOLATED): State.DRAINED,
     (State.ACCEPTED, Event.REPAIRED): State.VERIFYING,
     (State.ACCEPTED, Event.DONE): State.PROBATION,
     (State.ACCEPTED, Event.FAIL): State.FAILED,
+    (State.ACCEPTED, Event.RETURNED): State.PROBATION,
+    (State.ACCEPTED, Event.CLOSE): State.CLOSED,
     (State.ACCEPTED, Event.TIMEOUT): State.NO_ANSWER,
     (State.NO_ANSWER, Event.ISOLATED): State.DRAINED,
     (State.NO_ANSWER, Event.REPAIRED): State.VERIFYING,
     (State.NO_ANSWER, Event.DONE): State.PROBATION,
     (State.NO_ANSWER, Event.FAIL): State.FAILED,
     (State.NO_ANSWER, Event.REMOVED): State.ESCALATED,
+    (State.NO_ANSWER, Event.RETURNED): State.PROBATION,
+    (State.NO_ANSWER, Event.CLOSE): State.CLOSED,
     (State.NO_ANSWER, Event.TIMEOUT): State.ESCALATED,
     (State.FAILED, Event.ISOLATED): State.DRAINED,
     (State.FAILED, Event.REPAIRED): State.VERIFYING,
     (State.FAILED, Event.CHANGE): State.CLOSED,
     (State.FAILED, Event.WITHDRAW): State.CLOSED,
+    (State.FAILED, Event.REJECT): State.DENIED,
+    (State.FAILED, Event.CLOSE): State.CLOSED,
     (State.FAILED, Event.TIMEOUT): State.ESCALATED,
     (State.DRAINED, Event.REPAIRED): State.VERIFYING,
     (State.DRAINED, Event.EXHAUST): State.ESCALATED,
     (State.DRAINED, Event.REMOVED): State.ESCALATED,
+    (State.DRAINED, Event.RESTORED): State.PROBATION,
+    (State.DRAINED, Event.RETURNED): State.PROBATION,
+    (State.DRAINED, Event.CLOSE): State.CLOSED,
     (State.DRAINED, Event.TIMEOUT): State.ESCALATED,
     (State.VERIFYING, Event.QUALIFY): State.RESTORING,
     (State.VERIFYING, Event.HAND_OVER): State.CLOSED,
     (State.VERIFYING, Event.EXHAUST): State.ESCALATED,
     (State.VERIFYING, Event.REMOVED): State.ESCALATED,
+    (State.VERIFYING, Event.RESTORED): State.PROBATION,
+    (State.VERIFYING, Event.RETURNED): State.PROBATION,
+    (State.VERIFYING, Event.CLOSE): State.CLOSED,
     (State.VERIFYING, Event.TIMEOUT): State.DRAINED,
     (State.RESTORING, Event.DISQUALIFY): State.VERIFYING,
     (State.RESTORING, Event.HAND_OVER): State.CLOSED,
     (State.RESTORING, Event.RESTORED): State.PROBATION,
     (State.RESTORING, Event.REMOVED): State.ESCALATED,
+    (State.RESTORING, Event.EXHAUST): State.ESCALATED,
+    (State.RESTORING, Event.REJECT): State.ESCALATED,
+    (State.RESTORING, Event.RETURNED): State.PROBATION,
+    (State.RESTORING, Event.CLOSE): State.CLOSED,
     (State.RESTORING, Event.TIMEOUT): State.ESCALATED,
     (State.PROBATION, Event.HAND_OVER): State.CLOSED,
     (State.PROBATION, Event.RELAPSE): State.CLOSED,
     (State.PROBATION, Event.LAST_RELAPSE): State.ESCALATED,
+    (State.PROBATION, Event.ISOLATED): State.DRAINED,
+    (State.PROBATION, Event.REPAIRED): State.VERIFYING,
+    (State.PROBATION, Event.CLOSE): State.CLOSED,
     (State.PROBATION, Event.TIMEOUT): State.CLOSED,
     (State.ESCALATED, Event.ISOLATED): State.DRAINED,
     (State.ESCALATED, Event.REPAIRED): State.VERIFYING,
@@ -111,10 +147,16 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.ESCALATED, Event.CHANGE): State.CLOSED,
     (State.ESCALATED, Event.TAKE_OVER): State.CLOSED,
     (State.ESCALATED, Event.WITHDRAW): State.CLOSED,
+    (State.ESCALATED, Event.RETURNED): State.PROBATION,
+    (State.ESCALATED, Event.CLOSE): State.CLOSED,
     (State.ESCALATED, Event.TIMEOUT): State.ESCALATED,
     (State.CLOSED, Event.ACCEPT_LATE): State.NO_ANSWER,
     (State.CLOSED, Event.ISOLATED): State.DRAINED,
     (State.CLOSED, Event.REPAIRED): State.VERIFYING,
+    (State.CLOSED, Event.DONE): State.PROBATION,
+    (State.CLOSED, Event.FAIL): State.CLOSED,
+    (State.CLOSED, Event.RESTORED): State.PROBATION,
+    (State.CLOSED, Event.RETURNED): State.PROBATION,
 }
 """(state, event) -> the next state."""
 
@@ -151,20 +193,3 @@ REPAIR_ACTIONS = (Action.REPAIR_LINK, Action.REBOOT_HOST)
 def next_state(state: State, event: Event) -> State | None:
     """Return the state after an event; None if the event has no effect in this state."""
     return TRANSITIONS.get((state, event))
-
-
-def table() -> str:
-    """Return the table of docs/remediation.md: one row for each state, with its events and its timeout."""
-    rows = ["| state | leaves on | timeout |", "|---|---|---|"]
-    for state in State:
-        if state is State.STATE_UNSPECIFIED:
-            continue
-        events = [
-            f"{event} → {after.name}"
-            for (before, event), after in TRANSITIONS.items()
-            if before is state and event is not Event.TIMEOUT
-        ]
-        after = TRANSITIONS.get((state, Event.TIMEOUT))
-        limit = f"`{TIMEOUTS[state]}` → {after.name}" if after is not None else "–"
-        rows.append(f"| {state.name} | {'; '.join(events)} | {limit} |")
-    return "\n".join(rows)

@@ -236,12 +236,13 @@ class LinkStates:
         ]
         return max(times)
 
-    def qualification(self, link_id: str) -> Qualification:
-        """Return whether a link qualifies for traffic now, and the reasons if not."""
+    def qualification(self, link_id: str, after_ns: int = 0) -> Qualification:
+        """Return whether a link qualifies for traffic now by readings after a time, and the reasons if not."""
         link = self._topology.links.get(link_id)
         if link is None:
             return Qualification(False, ("the inventory does not know the link",))
-        return qualify(self._params, [self._evidence(link, end) for end in (link.lower, link.upper)], self._now_ns)
+        ends = [self._evidence(link, end) for end in (link.lower, link.upper)]
+        return qualify(self._params, ends, self._now_ns, after_ns)
 
     def _evidence(self, link: TopologyLink, end: Port) -> EndEvidence:
         live = list(self._live(end))

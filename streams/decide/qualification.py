@@ -35,6 +35,9 @@ class QualificationParams(BaseModel):
     """The error rate after FEC that must be proven. Zero errors in 900 s prove 3.4e-14 at 100 Gb/s, so 4 Gb/s is
     enough."""
 
+    unread_s: ClassVar[float] = 180
+    """The longest time from the last reading until now: `measure` sends readings by the minute, so two were missed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadingsRun:
@@ -131,8 +134,8 @@ def find_fault(readings: PortReadings) -> str:
     return ""
 
 
-def qualify(params: QualificationParams, ends: Sequence[EndEvidence], now_ns: int) -> Qualification:
-    """Return whether the ends of a link prove it sound at `now_ns`."""
+def qualify(params: QualificationParams, ends: Sequence[EndEvidence], now_ns: int, after_ns: int = 0) -> Qualification:
+    """Return whether the ends of a link prove it sound at `now_ns`, by readings after `after_ns`."""
     required = [end for end in ends if end.required]
     reasons: list[str] = []
     bounds: list[float] = []
@@ -144,7 +147,7 @@ def qualify(params: QualificationParams, ends: Sequence[EndEvidence], now_ns: in
         if up_s < params.qualify_s:
             reasons.append(f"{end.port} is up without a transition for {max(up_s, 0):.0f} s of {params.qualify_s:g} s")
             continue
-        reasons += _find_gaps(params, end)
+        reasons += _find_gaps(params, end, now_ns, after_ns)
         bounds += [upper_bound(run.errors or 0.0, params.confidence) / run.bits for run in end.runs if run.bits]
     if not required:
         reasons.append("no end is read")
@@ -161,12 +164,15 @@ def qualify(params: QualificationParams, ends: Sequence[EndEvidence], now_ns: in
     )  # fmt: skip
 
 
-def _find_gaps(params: QualificationParams, end: EndEvidence) -> list[str]:
+def _find_gaps(params: QualificationParams, end: EndEvidence, now_ns: int, after_ns: int) -> list[str]:
     """Return the reasons against an end that is up long enough, from its readings."""
     reasons = []
     for run in end.runs:
-        clean_s = (run.end_ns - max(run.begin_ns, end.up_since_ns)) / 1e9
-        if clean_s < params.qualify_s:
+        clean_s = (run.end_ns - max(run.begin_ns, end.up_since_ns, after_ns)) / 1e9
+        unread_s = (now_ns - run.end_ns) / 1e9
+        if unread_s > params.unread_s:
+            reasons.append(f"{end.port}: no reading for {unread_s:.0f} s")
+        elif clean_s < params.qualify_s:
             after = f" since {run.interrupted}" if run.interrupted else ""
             reasons.append(f"{end.port}: {max(clean_s, 0):.0f} s of {params.qualify_s:g} s of sound readings{after}")
         elif (reason := _find_weakness(params, run)) and (run.errors is not None or run.ber is not None):

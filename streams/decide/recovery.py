@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 import structlog
 
+from streams.decide import remedies
+from streams.decide.core import Core
 from streams.decide.guards import ISOLATES
 from streams.decide.life_cycle import REPAIR_ACTIONS
-from streams.decide.remedies import Remedies, kind_of
+from streams.decide.remedies import kind_of
 from streams.decide.state import ACTOR, DecideState, Order, Remedy
 from streams.wire.models import Action, Remediation, Verdict
 from streams.wire.models import RemediationState as State
@@ -35,6 +37,7 @@ class _Past:
     answered: bool = False
     unanswered: bool = False
     released: bool = False
+    repaired_ns: int = 0
 
     def add(self, record: Remediation) -> None:
         self.record = record
@@ -43,16 +46,19 @@ class _Past:
         self.released = self.released or is_released
         self.answered = self.answered or (record.state in _ANSWERED and not is_released)
         self.unanswered = record.state is State.NO_ANSWER or (self.unanswered and record.state is State.ESCALATED)
+        if record.state is State.VERIFYING:
+            self.repaired_ns = record.decided_at_ns or 0
         if record.state in (State.ACCEPTED, State.NO_ANSWER) and record.actor != ACTOR:
             self.accepted_by, self.accepted_ns = record.actor, record.decided_at_ns or 0
 
 
-def recover(history: Sequence[Remediation], state: DecideState, remedies: Remedies) -> None:
+def recover(core: Core, history: Sequence[Remediation]) -> None:
     """Recover from the published revisions, oldest first, after a loss of state.
 
     Restores the isolated targets, the history of budgets and cool-downs, the attempt numbers, and the time. An open
     order is adopted together with its remediation. The findings are read again.
     """
+    state = core.state
     state.repairs.recover(history)
     past: dict[str, _Past] = {}
     holders: dict[str, dict[str, None]] = {}
@@ -73,11 +79,11 @@ def recover(history: Sequence[Remediation], state: DecideState, remedies: Remedi
         if record.action in _ORDERS or (record.action in REPAIR_ACTIONS and holding and record.id not in holding):
             orders.append(record)
         elif record.state is not State.CLOSED:
-            remedies.add(_remedy(one, holding))
-        elif one.released or (one.was_approved and not one.accepted_by and record.action is not Action.OBSERVE):
+            remedies.add(core, _remedy(one, holding))
+        elif record.id in holding or (one.was_approved and not one.answered and record.action is not Action.OBSERVE):
             state.late[record.id] = _remedy(one, holding)
     for order in orders:
-        _adopt_order(order, remedies)
+        _adopt_order(core, order)
 
 
 def _follow(record: Remediation, state: DecideState, holding: dict[str, None]) -> None:
@@ -92,7 +98,7 @@ def _follow(record: Remediation, state: DecideState, holding: dict[str, None]) -
         if not (record.action in REPAIR_ACTIONS and holding.keys() - {record.id}):
             holding[record.id] = None
             isolations.isolate(target.id, kind_of(record.action), target.pod, at_ns)
-    elif record.state is not State.ESCALATED and record.id in holding:
+    elif record.state is not State.ESCALATED and record.id in holding and record.constraint != "left-out":
         del holding[record.id]
         if not holding:
             isolations.restored(target.id, at_ns)
@@ -105,11 +111,12 @@ def _remedy(past: _Past, holding: Mapping[str, None]) -> Remedy:
         accepted_ns=past.accepted_ns, answered=past.answered, unanswered=past.unanswered, released=past.released,
         was_approved=past.was_approved, isolates=record.id in holding, pod=record.target.pod,
         restoring=record.state is State.RESTORING, done_step=record.repair_step,
+        repaired_ns=past.repaired_ns,
     )  # fmt: skip
 
 
-def _adopt_order(record: Remediation, remedies: Remedies) -> None:
-    remedy = remedies.isolating(record.target.id)
+def _adopt_order(core: Core, record: Remediation) -> None:
+    remedy = core.holder(record.target.id)
     if remedy is None or record.finding_ids[:1] != remedy.record.finding_ids[:1]:
         return
     if record.action is Action.REBOOT_HOST and record.verdict is Verdict.APPROVED:
@@ -125,4 +132,4 @@ def _adopt_order(record: Remediation, remedies: Remedies) -> None:
     remedy.restoring = remedy.restoring or not is_repair
     accepted_by = record.actor if record.state is State.ACCEPTED else ""
     remedy.order = Order(record, record.decided_at_ns or 0, accepted_by)
-    remedies.orders.add(remedy)
+    remedies.index_orders(core, remedy)

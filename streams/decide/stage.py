@@ -1,7 +1,7 @@
 """The stage `decide`: decides remediations for findings, and moves each through its life cycle (life_cycle.py).
 
 `decisions.py` tracks the findings and decides with the guards, `remedies.py` publishes the transitions, `answers.py`
-processes answers, `repairs.py` returns targets to service.
+processes answers, `repairs.py` returns targets to service. All are functions over one working state (core.py).
 """
 
 import itertools
@@ -10,19 +10,14 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from streams.decide.answers import ANSWERS, AutomationAnswers, PersonAnswers
+from streams.decide import answers, decisions, remedies, repairs
 from streams.decide.controls import Controls
-from streams.decide.decisions import Cases, Decisions
-from streams.decide.evaluation import Evaluation
+from streams.decide.core import Core
 from streams.decide.fabric_view import FabricView, ModuleParts
 from streams.decide.link_states import LinkStates
 from streams.decide.params import DecideParams
 from streams.decide.policy import Policy, load_policy
-from streams.decide.publisher import Publisher
 from streams.decide.recovery import recover
-from streams.decide.remedies import Orders, Remedies
-from streams.decide.repair_hints import RepairHints
-from streams.decide.repairs import HostRestarts, Repairs, Unanswered
 from streams.decide.state import DecideState
 from streams.fabric.subject_search import find_subject
 from streams.fabric.topology import Topology
@@ -66,30 +61,15 @@ class Decide:
         self._set_state(DecideState(), itertools.count(1))
 
     def _set_state(self, state: DecideState, revisions: "itertools.count[int]") -> None:
-        params, fabric = self._params, self._fabric
         self._state, self._revisions = state, revisions
-        self._controls = Controls(strict=bool(params.trusted_keys))
+        self._controls = Controls(strict=bool(self._params.trusted_keys))
         self._controls.load(state.controls)
-        self._controls.loaded, self._controls.topology = self._loaded, fabric.topology
-        self._publisher = Publisher(state, revisions)
-        orders = Orders(params, state, self._publisher, self._policy.reversal_of)
-        hints = RepairHints(state.repairs, fabric.part_number)
-        self._remedies = Remedies(params, state, self._publisher, orders, hints)
-        self._evaluation = Evaluation(params, fabric, state, self._controls)
-        self._cases = Cases(params, state, self._remedies, self._evaluation)
-        self._decisions = Decisions(params, self._policy, fabric, state, self._evaluation, self._remedies, self._cases)
-        self._repairs = Repairs(params, fabric, self._controls, self._remedies, self._cases)
-        self._unanswered = Unanswered(params, fabric, state, self._remedies)
-        self._restarts = HostRestarts(self._policy, self._evaluation, state, self._remedies)
-        self._persons = PersonAnswers(
-            state, self._remedies, self._decisions, self._restarts, fabric.has
-        )  # fmt: skip
-        self._automation = AutomationAnswers(
-            params, state, self._remedies, self._evaluation.is_allowed,
-            lambda remedy: (
-                self._restarts.is_allowed(remedy) and self._repairs.is_allowed(remedy, self._state.watermark_ns)
-            ),
-        )  # fmt: skip
+        self._controls.loaded, self._controls.topology = self._loaded, self._fabric.topology
+        self._core = Core(self._params, self._policy, self._fabric, state, self._controls, revisions)
+        for remedy in state.remedies.values():
+            remedies.index(self._core, remedy)
+        for remedy in state.late.values():
+            remedies.index_orders(self._core, remedy)
 
     @property
     def link_states(self) -> LinkStates:
@@ -106,7 +86,7 @@ class Decide:
     def set_topology(self, topology: Topology) -> list[Output]:
         self._fabric.set_topology(topology)
         self._controls.topology = topology
-        self._evaluation.expire()
+        self._core.expire()
         self._state.is_changed = True
         return []
 
@@ -118,75 +98,76 @@ class Decide:
         history = [message for message in batch if isinstance(message, Remediation)]
         others = [message for message in batch if not isinstance(message, Remediation)]
         if not self._is_restored:
-            recover(history, self._state, self._remedies)
-            others = [one for one in others if not (isinstance(one, Control) and self._persons.has_passed(one))]
+            recover(self._core, history)
+            others = [one for one in others if not (isinstance(one, Control) and answers.has_passed(self._core, one))]
         self._loaded = self._controls.loaded = True
         return self.process(others)
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
+        core = self._core
         for message in batch:
-            self._evaluation.expire()
+            core.expire()
             if isinstance(message, Finding):
-                self._cases.process(message)
+                decisions.process_finding(core, message)
             elif isinstance(message, RemediationResult):
-                self._automation.process(message)
+                answers.process_result(core, message)
             elif isinstance(message, Control):
                 self._on_control(message)
             elif isinstance(message, PortStates | ReadingsHeartbeat | PortQuality | PortModules):
                 self._fabric.update(message)
         if self._must_revoke:
             self._must_revoke = False
-            self._evaluation.expire()
-            self._decisions.revoke_denied()
-        return self._publisher.drain()
+            core.expire()
+            decisions.revoke_denied(core)
+            repairs.check_orders(core)
+        return core.drain()
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
-        state = self._state
+        state, core = self._state, self._core
         if watermark_ns <= state.watermark_ns:
             return []
         now = state.watermark_ns = watermark_ns
-        self._evaluation.expire()
+        core.expire()
         self._fabric.advance(now)
         for identity in self._controls.prune(now):
-            self._publisher.remove(identity)
-        self._remedies.apply_timeouts(now)
-        self._unanswered.advance(now)
-        self._repairs.advance(now)
-        self._restarts.advance(now)
+            core.end_control(identity)
+        remedies.apply_timeouts(core)
+        repairs.conclude_unanswered(core)
+        repairs.advance(core)
         is_again = state.is_changed or now - state.evaluated_ns >= round(self._params.evaluate_s * 1e9)
         if is_again:
             state.is_changed, state.evaluated_ns = False, now
             state.isolations.prune(now)
-            self._cases.prune(now)
-            self._decisions.revoke_denied()
-        self._decisions.decide_due(now)
+            decisions.prune(core)
+            decisions.revoke_denied(core)
+        decisions.decide_due(core)
         if is_again:
-            self._decisions.decide_denied()
-        return self._publisher.drain()
+            decisions.decide_denied(core)
+        return core.drain()
 
     def _on_control(self, control: Control) -> None:
         """Apply a control, and answer it; a record that is read again changes nothing."""
-        controls, publisher = self._controls, self._publisher
-        if control.kind is ControlKind.ACKNOWLEDGE:
+        controls, core = self._controls, self._core
+        is_over = control.kind is ControlKind.KIND_UNSPECIFIED and not controls.has(control.id)
+        if control.kind is ControlKind.ACKNOWLEDGE or is_over:
             return
         control, nearest = self._with_subject(control)
         if controls.is_known(control):
             return
         if nearest is not None:
             reason = f"the inventory has no {control.subject_id}"
-            publisher.answer(control, ControlEffect.UNKNOWN_SUBJECT, reason, nearest)
+            core.answer(control, ControlEffect.UNKNOWN_SUBJECT, reason, nearest)
         elif reason := controls.update(control):
-            publisher.answer(control, ControlEffect.REFUSED, reason)
-        elif control.kind in ANSWERS:
-            before = publisher.count
-            self._persons.process(control)
-            self._answer_person(control, publisher.revisions_after(before))
+            core.answer(control, ControlEffect.REFUSED, reason)
+        elif control.kind in answers.ANSWERS:
+            is_taken, reason = answers.process_answer(core, control)
+            core.answer(control, ControlEffect.TAKEN if is_taken else ControlEffect.REFUSED, reason)
         else:
             self._state.is_changed = self._must_revoke = True
             if control.kind is ControlKind.KIND_UNSPECIFIED:
-                publisher.remove(control.id)
+                core.remove_answer(control.id)
             else:
-                publisher.answer(control, ControlEffect.TAKEN)
+                core.answer(control, ControlEffect.TAKEN)
 
     def _with_subject(self, control: Control) -> tuple[Control, Sequence[str] | None]:
         """Return a control with its subject's id in the inventory, or the nearest ids if the inventory has none.
@@ -202,22 +183,6 @@ class Decide:
         if not found.subject_id:
             return control, found.nearest
         return replace(control, subject_id=found.subject_id), None
-
-    def _answer_person(self, control: Control, revisions: Sequence[Remediation]) -> None:
-        """Answer a control that names a remediation, by the revisions that it caused."""
-        if revisions:
-            effects = (f"{one.action.name} {one.target.id} is {one.state.name}: {one.reason}" for one in revisions)
-            self._publisher.answer(control, ControlEffect.TAKEN, "; ".join(effects))
-        elif (remedy := self._state.remedies.get(control.subject_id)) is not None:
-            reason = f"{remedy.record.action.name} {remedy.target_id} is {remedy.state.name}"
-            self._publisher.answer(
-                control, ControlEffect.REFUSED, f"{reason}, in which {control.kind.name} has no effect"
-            )
-        else:
-            reason = (
-                f"no remediation {control.subject_id} is open, or its order accepts no {control.kind.name} any more"
-            )
-            self._publisher.answer(control, ControlEffect.REFUSED, reason)
 
     def limit_time(self, limit_ns: int) -> None:
         """Return to an earlier watermark; earlier decisions stay."""

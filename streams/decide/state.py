@@ -133,6 +133,14 @@ class Order:
 
 
 @dataclass(slots=True)
+class PastOrder:
+    """An order that ended without the result of the automation that accepted it; a late result still counts."""
+
+    action: Action
+    accepted_by: str
+
+
+@dataclass(slots=True)
 class Remedy:
     """One remediation: its last revision, and the inputs of its next transitions."""
 
@@ -143,6 +151,8 @@ class Remedy:
     """The time at which it entered its state."""
     accepted_by: str = ""
     accepted_ns: int = 0
+    out_ns: int = 0
+    """The time at which its first result was known; a job that starts later shows that the host is in service."""
     refusal: str = ""
     """The reason of an automation that cannot carry it out; another automation may still accept it."""
     answered: bool = False
@@ -165,7 +175,7 @@ class Remedy:
     restarts: int = 0
     """Restarts of the cordoned host that automation answered, including those of earlier attempts."""
     restart_denied_by: str = ""
-    """The guard that denies the next restart, as last published."""
+    """The guard that denies the next repair or restart, as last published."""
     policy_hint: str = ""
     """The hint of the policy, while no repair step follows."""
     tried_steps: list[RepairStep] = field(default_factory=list)
@@ -174,7 +184,15 @@ class Remedy:
     """The step of the last reported repair."""
     order: Order | None = None
     retry_ns: int = 0
-    """The earliest time of the next restore."""
+    """The earliest time of the next order."""
+    order_failures: int = 0
+    """Orders in a row that failed or had no answer, since the last repair or restore that was done."""
+    unhelpful: int = 0
+    """Repairs after which the target did not qualify, without another known step."""
+    repaired_ns: int = 0
+    """The time of the last reported repair; only readings after it prove that it helped."""
+    past_orders: dict[str, PastOrder] = field(default_factory=dict)
+    """Order id -> an accepted order without a result that is not open any more."""
     handled: list[str] = field(default_factory=list)
     """Ids of processed controls of persons; their repetition has no effect."""
 
@@ -211,6 +229,8 @@ class Case:
     """The id of its newest remediation."""
     decided: tuple[Action, Severity, Cause] | None = None
     """The inputs of the newest decision."""
+    rejected: list[tuple[Action, Severity, Cause]] = field(default_factory=list)
+    """The inputs of the decisions that a person rejected; they are not decided again."""
 
 
 @dataclass(slots=True)
@@ -231,7 +251,7 @@ class DecideState:
     remedies: dict[str, Remedy] = field(default_factory=dict)
     """Remediations that are not CLOSED, by id."""
     late: dict[str, Remedy] = field(default_factory=dict)
-    """CLOSED remediations that were approved and not accepted, or released; automation may still act on them."""
+    """CLOSED remediations on which automation may still act, or of which it may still answer."""
     attempts: dict[str, dict[str, int]] = field(default_factory=dict)
     """First finding id -> action -> the highest attempt."""
     isolations: Isolations = field(default_factory=Isolations)

@@ -122,7 +122,7 @@ BINDINGS: dict[str, Binding] = {
             repeated=(topics.PORT_STATES,),
             recovered=(topics.CONTROLS,),
             history=(topics.REMEDIATIONS,),
-            outputs=(topics.REMEDIATIONS, topics.REMEDIATIONS_OPEN, topics.CONTROL_ANSWERS),
+            outputs=(topics.REMEDIATIONS, topics.REMEDIATIONS_OPEN, topics.CONTROL_ANSWERS, topics.CONTROLS),
         ),
     )
 }

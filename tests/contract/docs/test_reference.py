@@ -17,6 +17,7 @@ from tests.contract.docs import (
     commands_page,
     counters_page,
     detectors_table,
+    life_cycle_table,
     operator_page,
     rooms_picture,
     settings_page,
@@ -31,7 +32,16 @@ SETTINGS = [setting for section in SECTIONS for setting in section.settings]
 
 @pytest.mark.parametrize(
     "made",
-    [commands_page, counters_page, detectors_table, operator_page, rooms_picture, settings_page, topics_page],
+    [
+        commands_page,
+        counters_page,
+        detectors_table,
+        life_cycle_table,
+        operator_page,
+        rooms_picture,
+        settings_page,
+        topics_page,
+    ],
     ids=lambda m: m.PAGE.stem,
 )
 def test_a_page_is_that_of_the_code(made: Any) -> None:

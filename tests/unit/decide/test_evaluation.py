@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from streams.decide.controls import Controls
-from streams.decide.evaluation import Evaluation
+from streams.decide.core import Core
 from streams.decide.fabric_view import FabricView
 from streams.decide.params import DecideParams
+from streams.decide.policy import load_policy
 from streams.decide.state import DecideState
 from streams.wire.models import Cause, Condition, Finding
 from tests.fixtures.decide_stage import ended, finding
@@ -19,10 +20,10 @@ from tests.worlds.observations import at
 def dead(t: float, *revisions: Finding) -> Collection[str]:
     """Return the devices that are proven dead by revisions of findings."""
     params = DecideParams()
-    evaluation = Evaluation(params, FabricView(params), DecideState(at(t)), Controls())
+    core = Core(params, load_policy(), FabricView(params), DecideState(at(t)), Controls(), iter(()))
     for revision in revisions:
-        evaluation.add_finding(revision)
-    return evaluation.context().dead
+        core.add_finding(revision)
+    return core.context().dead
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def proposal(port: str, action: Action = Action.DRAIN_LINK, top: Topology = TOP,
     )
     finding = Finding(
         f"finding/{port}", 1, False, Condition.LINK_FLAP, Status.OPEN, Severity.WARNING, subject, at(0), at(0),
-        confidence=0.95, occurrences=2,
+        confidence=0.95, occurrences=2, coverage=Coverage(2, 2),
     )  # fmt: skip
     of_finding = {name: changes.pop(name) for name in ("confidence", "coverage", "condition") if name in changes}
     return replace(Proposal(action, subject, replace(finding, **of_finding), link), **changes)

@@ -17,7 +17,7 @@ from streams.decide.state import WEEK_S, Isolations, TargetKind
 from streams.fabric.ids import device_id
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology, TopologyLink
-from streams.wire.models import Action, Condition, Endpoint, Finding, Severity, Status, Subject, Verdict
+from streams.wire.models import Action, Condition, Coverage, Endpoint, Finding, Severity, Status, Subject, Verdict
 from tests.fakes.guard_views import FakeControls, FakeLinkStates
 from tests.worlds.observations import at
 from tests.worlds.other_fabrics import three_tiers
@@ -94,7 +94,17 @@ def proposal(link: TopologyLink | None, host: str, action: Action, confidence: f
         else Subject(device_id(host), Endpoint(host))
     )
     finding = Finding(
-        "f", 1, False, Condition.LINK_FLAP, Status.OPEN, Severity.WARNING, subject, 0, 0, confidence=confidence
+        "f",
+        1,
+        False,
+        Condition.LINK_FLAP,
+        Status.OPEN,
+        Severity.WARNING,
+        subject,
+        0,
+        0,
+        confidence=confidence,
+        coverage=Coverage(2, 2),
     )
     return Proposal(action, subject, finding, link, relapse=relapse)
 
@@ -127,7 +137,7 @@ class Decisions(RuleBasedStateMachine):
             assert decision.guard > 0
             return
         assert not self.states.unobserved & set(target.devices)
-        assert approved_by or (target.finding.confidence or 0) >= 0.8
+        assert approved_by or (target.finding is not None and (target.finding.confidence or 0) >= 0.8)
         assert changed_ns is None or self.now_ns - changed_ns >= 300 * 10**9 or target.relapse
         if target.action is Action.RESET_NIC:
             self.isolations.reset(target.target.id, self.now_ns)

@@ -12,6 +12,7 @@ from streams.wire.models import (
     Condition,
     Control,
     ControlKind,
+    Coverage,
     Endpoint,
     Outcome,
     Remediation,
@@ -186,10 +187,20 @@ def test_a_cordon_is_revoked_if_its_finding_moves_to_another_host() -> None:
     assert (found.state, found.constraint) == (State.DENIED, "inventory")
 
 
-def test_a_confidence_that_is_no_number_needs_approval() -> None:
-    """NaN is below no floor, and above none."""
-    (found,) = decisions(deciding(), finding(PORT, confidence=math.nan))
-    assert (found.state, found.constraint) == (State.WAITING, "confidence")
+@pytest.mark.parametrize("confidence", [math.nan, -0.1, 1.1, math.inf, None])
+def test_a_confidence_that_is_impossible_is_unknown(confidence: float | None) -> None:
+    """It denies, as an absent one does; a person cannot know more than the detector."""
+    (found,) = decisions(deciding(), finding(PORT, confidence=confidence))
+    assert (found.state, found.constraint) == (State.DENIED, "confidence")
+
+
+@pytest.mark.parametrize(
+    "coverage", [None, Coverage(), Coverage(2), Coverage(None, 2), Coverage(3, 2), Coverage(0, 0), Coverage(-1, 2)]
+)
+def test_a_coverage_that_is_absent_or_impossible_is_unknown(coverage: Coverage | None) -> None:
+    """A person may approve, who knows the other end."""
+    (found,) = decisions(deciding(), finding(PORT, coverage=coverage))
+    assert (found.state, found.constraint) == (State.WAITING, "unknown coverage")
 
 
 def test_readings_of_a_time_that_never_was_are_no_proof() -> None:

@@ -1,5 +1,6 @@
 """Tests the second half of the life cycle: repair, qualification, restore, probation, relapse, and state loss."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -154,30 +155,35 @@ def test_a_link_counts_as_drained_until_its_restore_is_done() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.REJECTED, None])
-def test_a_failed_restore_is_retried_until_it_is_done(outcome: Outcome | None) -> None:
-    """Each retry has an id of its own; after an hour a person is asked, and the retries go on."""
+def test_a_failed_restore_is_retried_with_growing_pauses(outcome: Outcome | None) -> None:
+    """Each retry has an id of its own; after three a person is asked, after ten only a person acts."""
     stage = deciding()
     drain, restore = restoring(stage)
     t, ids = 1011.0, {restore.id}
-    while t < 6000:
+    while len(ids) < 10:
+        begin = t
         if outcome is None:
             accept(stage, restore)
             t += 600
+            stage.process(sound(drain.target.id, begin - 1, t - 1))
+            stage.advance_watermark(at(t))
         else:
             carry_out(stage, restore, outcome)
-            t += 60
-        found = remediations(stage.advance_watermark(at(t)))
-        (restore,) = [r for r in by_action(found, Action.RESTORE_LINK) if r.state is State.APPROVED]
+        before, t = t, t + 60 * 2 ** (len(ids) - 1)
+        stage.process(sound(drain.target.id, before - 1, t - 1))
+        assert by_action(remediations(stage.advance_watermark(at(t - 1))), Action.RESTORE_LINK) == []
+        (restore,) = by_action(remediations(stage.advance_watermark(at(t))), Action.RESTORE_LINK)
         assert restore.id not in ids
         ids.add(restore.id)
-    assert open_states(stage)[drain.id] is State.ESCALATED
+        assert open_states(stage)[drain.id] is (State.ESCALATED if len(ids) > 3 else State.RESTORING)
     assert [r.state for r in carry_out(stage, restore)][-1] is State.PROBATION
 
 
-NO_PROOF: dict[str, Message] = {
-    "port": port_states("p1-l0", t=1005, u0=2),
-    "readings": readings("p1-l0", "u0", 1010, 1020, errors=5),
+NO_PROOF: dict[str, Callable[[float], Message]] = {
+    "port": lambda t: port_states("p1-l0", t=t - 5, u0=2),
+    "readings": lambda t: readings("p1-l0", "u0", t, t + 10, errors=5),
 }
+"""By the end of the readings so far."""
 
 
 @pytest.mark.parametrize("when", ["published", "accepted", "failed", "escalated"])
@@ -191,8 +197,9 @@ def test_a_target_that_does_not_qualify_any_more_is_not_restored(loss: str, when
         carry_out(stage, restore, Outcome.FAILED)
     if when == "escalated":
         t = 1011 + 3600.0
-        assert [r.state for r in remediations(stage.advance_watermark(at(t)))] == [State.ESCALATED]
-    found = remediations(stage.process([NO_PROOF[loss]]))
+        stage.process(sound(drain.target.id, 1010, t - 1))
+        assert State.ESCALATED in [r.state for r in remediations(stage.advance_watermark(at(t)))]
+    found = remediations(stage.process([NO_PROOF[loss](t - 1 if when == "escalated" else 1010)]))
     found += accept(stage, restore) if when == "accepted" else remediations(stage.advance_watermark(at(t + 100)))
     revoked = [] if when == "failed" else [(restore.id, State.CLOSED, Verdict.REVOKED)]
     after = [] if when == "escalated" else [(drain.id, State.VERIFYING, Verdict.APPROVED)]
@@ -209,7 +216,7 @@ def test_a_restore_that_automation_began_is_not_withdrawn() -> None:
     stage = deciding()
     _, restore = restoring(stage)
     accept(stage, restore)
-    stage.process([NO_PROOF["port"]])
+    stage.process([NO_PROOF["port"](1010)])
     assert accept(stage, restore) == []
     assert remediations(stage.advance_watermark(at(1100))) == []
     assert [r.state for r in remediations(stage.process([answer(restore)]))] == [State.CLOSED, State.PROBATION]
@@ -218,7 +225,8 @@ def test_a_restore_that_automation_began_is_not_withdrawn() -> None:
 def test_a_restore_that_is_not_accepted_is_published_again_under_its_id() -> None:
     """No automation began it, so it is the same order with a later expiry."""
     stage = deciding()
-    _, restore = restoring(stage)
+    drain, restore = restoring(stage)
+    stage.process(sound(drain.target.id, 1010, 1300))
     (repeated,) = remediations(stage.advance_watermark(at(1311)))
     assert (repeated.id, repeated.revision > restore.revision) == (restore.id, True)
     assert repeated.expires_at_ns == at(1611)

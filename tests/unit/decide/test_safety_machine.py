@@ -12,10 +12,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from streams.decide import capacity, guards
-from streams.decide.answers import AutomationAnswers
+from streams.decide import answers, capacity, guards
+from streams.decide.core import Core
 from streams.decide.fabric_view import FabricView
-from streams.decide.remedies import Remedies
 from streams.fabric.graph import ABSENT, Graph, Ints, Mask
 from streams.wire.models import RemediationResult
 from tests.fixtures.safety_ledger import Limits, Violation
@@ -81,13 +80,13 @@ def test_the_machine_detects_a_restore_without_proof(monkeypatch: pytest.MonkeyP
 @pytest.mark.filterwarnings("ignore")
 def test_the_machine_detects_an_answer_of_another_actor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each result counts as one of the actor that accepted, or a target returns whose repair was not reported."""
-    process = AutomationAnswers.process
+    process = answers.process_result
 
-    def forge(self: AutomationAnswers, result: RemediationResult) -> None:
-        remedy = self._state.remedies.get(result.remediation_id)
-        process(self, result if remedy is None else replace(result, actor=remedy.accepted_by or result.actor))
+    def forge(core: Core, result: RemediationResult) -> None:
+        remedy = core.state.remedies.get(result.remediation_id)
+        process(core, result if remedy is None else replace(result, actor=remedy.accepted_by or result.actor))
 
-    monkeypatch.setattr(AutomationAnswers, "process", forge)
+    monkeypatch.setattr(answers, "process_result", forge)
     with pytest.raises(Violation, match=r"^(a result of mallory|restore without a repair)"):
         run(400, Limits())
 
@@ -110,6 +109,6 @@ def test_the_machine_detects_that_planes_are_not_counted(monkeypatch: pytest.Mon
 @pytest.mark.filterwarnings("ignore")
 def test_the_machine_detects_a_second_isolation_of_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person approves a cordon and a reboot of one host."""
-    monkeypatch.setattr(Remedies, "isolating", lambda *_: None)
+    monkeypatch.setattr(Core, "holder", lambda *_: None)
     with pytest.raises(Violation, match=r"^another remediation of the target"):
         run(400, Limits())
