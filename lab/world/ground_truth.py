@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from lab.world.effects import Effect, Interval
 from lab.world.fabric_arrays import FabricArrays
+from streams.replay.score import Truth
 from streams.wire.models import Condition, Finding
 
 _S = 10**9
@@ -26,23 +27,6 @@ BY_EVENT, BY_POLL, BY_WINDOW = Dated(20.0, 15), Dated(40.0, 15), Dated(120.0, 12
 """Tolerances of starts from events or polls each 10 s, from an agent's last poll, and from minute windows."""
 BY_FACTS = Dated(180.0, 3600)
 """The facts that report a change date it; facts are polled each hour if nothing changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """One row of a truth file (DESIGN 6). `port` is empty for a fault of a device; `device` may name a pod."""
-
-    start_ns: int
-    end_ns: int
-    condition: Condition
-    device: str
-    port: str
-    tolerance_s: float
-
-    @property
-    def tolerance_ns(self) -> int:
-        """Return the maximum distance of a matching finding's start from the interval."""
-        return round(self.tolerance_s * 1e9)
 
 
 @dataclass(frozen=True, slots=True)

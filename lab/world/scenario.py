@@ -19,7 +19,7 @@ from lab.world.fabric_arrays import fabric_arrays
 from lab.world.fault_placement import FaultPlacer, NoRoom
 from lab.world.faults import FAULTS, Fault
 from lab.world.faults.devices import restart
-from lab.world.ground_truth import BY_EVENT, InjectedFault, Truth
+from lab.world.ground_truth import BY_EVENT, InjectedFault
 from lab.world.negative_cases import NEGATIVE_CASES, hosts_in_maintenance
 from lab.world.probe_mesh import ProbeAgents, drops_of, queues_of, with_addresses
 from lab.world.telemetry import Telemetry
@@ -29,6 +29,7 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
+from streams.replay.score import Truth
 from streams.wire.models import NO_INDEX, Condition
 
 _MAX_CNP_PER_S = 20_000.0

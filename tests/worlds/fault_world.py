@@ -4,8 +4,6 @@ It has what ports count and read, and devices that do not answer or boot; a faul
 probes, GPUs) needs a world of its own.
 """
 
-from dataclasses import astuple
-
 import numpy as np
 
 from lab.world import demo_fabric
@@ -19,7 +17,6 @@ from lab.world.traffic import SteadyTraffic
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.replay.score import Truth
 from streams.wire.models import NO_INDEX, Samples, Source
 from tests.worlds.observations import Cells, at, samples
 from tests.worlds.small_world import SmallWorld
@@ -45,7 +42,7 @@ class FaultWorld(SmallWorld):
         fabric = fabric_arrays(INVENTORY)
         placer = FaultPlacer(INVENTORY, fabric, SteadyTraffic(), np.random.default_rng(seed))
         injected = fault.inject(placer, WITHIN)
-        self.truth = Truth(*astuple(injected.truths[0]))
+        self.truth = injected.truths[0]
         self._demo = DemoWorld(INVENTORY, [injected], seed, at(0))
         increments = {(one.metric, one.index) for one in injected.effects if isinstance(one, CounterIncrement)}
         self._counters = sorted({(metric, NO_INDEX) for metric in READ} | increments)

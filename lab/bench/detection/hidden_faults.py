@@ -10,11 +10,10 @@ receives no light, as after a failure. The finding has the confidence of one end
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from lab.bench.detection.fabrics import Fabric
-from lab.world import ground_truth
 from lab.world.ground_truth import InjectedFault
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
@@ -58,7 +57,7 @@ def without_hidden(
     truths: Iterable[tuple[InjectedFault, Truth]],
     fabric: Fabric,
     topology: Topology,
-    shut_ports: Iterable[ground_truth.Truth] = (),
+    shut_ports: Iterable[Truth] = (),
 ) -> ShownScore:
     """Return the score without the hidden faults; `truths` has all scored truths with their faults."""
     counts: Counter[tuple[Condition, str]] = Counter()
@@ -71,7 +70,7 @@ def without_hidden(
     for port in shut_ports:
         if reason := _shut_hidden(port, fabric, topology):
             counts[port.condition, reason] += 1
-            shut.append(HiddenFault(Truth(*astuple(port)), frozenset()))
+            shut.append(HiddenFault(port, frozenset()))
     effects = [finding for finding in score.invented if _is_effect(finding, hidden, shut)]
     shown = replace(
         score,
@@ -88,7 +87,7 @@ def _is_effect(finding: ScoredFinding, hidden: Iterable[HiddenFault], shut: Iter
     return any(one.is_at(finding.endpoints, finding.start_ns) for one in places)
 
 
-def _shut_hidden(port: ground_truth.Truth, fabric: Fabric, topology: Topology) -> str:
+def _shut_hidden(port: Truth, fabric: Fabric, topology: Topology) -> str:
     """Return why a shut port looks like a failure (only the far end is read); empty if its own end or none is read."""
     link = topology.link_at(Port(port.device, port.port))
     kinds = (

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from lab.bench.detection.hidden_faults import HiddenFault
-from lab.world import ground_truth
 from lab.world.delivery_model import Cadence, DeliveryModel
 from lab.world.ground_truth import GroundTruth, InjectedFault
 from lab.world.scenario import ScenarioSpec
@@ -73,7 +72,7 @@ def _is_incast(finding: Finding) -> bool:
     return finding.condition is Condition.CONGESTION_INCAST and finding.status is not Status.RETRACTED
 
 
-def _is_of(finding: Finding, truth: ground_truth.Truth) -> bool:
+def _is_of(finding: Finding, truth: Truth) -> bool:
     at, tolerance_ns = finding.subject.a, truth.tolerance_ns
     return (
         at is not None
@@ -197,7 +196,7 @@ def _ends(finding: Finding) -> list[Port]:
     return [Port(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None]
 
 
-def _is_same(truth: ground_truth.Truth, scored: Truth) -> bool:
+def _is_same(truth: Truth, scored: Truth) -> bool:
     """Return True if a scored truth is this one or starts with it: the score merges consecutive truths of one place."""
     key = scored.condition, scored.device, scored.port, scored.start_ns
     return key == (truth.condition, truth.device, truth.port, truth.start_ns)

@@ -5,7 +5,7 @@ left out, to compare both days.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from lab.bench.detection.fabrics import FABRICS, received
@@ -21,7 +21,7 @@ from streams.config.settings import Settings
 from streams.notify.notifier import Notifier
 from streams.replay.backtest import stages
 from streams.replay.driver import Driver, Stages
-from streams.replay.score import Truth, score
+from streams.replay.score import score
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Event, Finding, Message, ProbeReport, Source
 
@@ -75,7 +75,7 @@ def run(spec: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
         )
         for fault in scenario.faults
     ]
-    truths = [(injection, Truth(*astuple(own))) for injection in injections for own in injection.truths]
+    truths = [(injection, own) for injection in injections for own in injection.truths]
     scored = score(observer.revisions, [truth for _, truth in truths], settings.notify.hold_s)
     result = without_hidden(scored, truths, fabric, scenario.topology, scenario.shut_ports)
     return Outcome(

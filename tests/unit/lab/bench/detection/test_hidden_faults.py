@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from lab.bench.detection.fabrics import FABRICS
 from lab.bench.detection.hidden_faults import without_hidden
-from lab.world import ground_truth
 from lab.world.ground_truth import GroundTruth, InjectedFault
 from streams.fabric.ids import Port
 from streams.replay.score import Match, Score, ScoredFinding, Truth
@@ -16,9 +15,8 @@ S = 10**9
 
 def fault(condition: Condition, port: str, start_s: int = 100) -> tuple[InjectedFault, Truth]:
     """Return a fault of five minutes at a NIC."""
-    own = ground_truth.Truth(start_s * S, (start_s + 300) * S, condition, "p1-h1", port, 20.0)
-    scored = Truth(own.start_ns, own.end_ns, condition, own.device, port, 20.0)
-    return InjectedFault((GroundTruth(own, own.start_ns),), (), "narrow"), scored
+    own = Truth(start_s * S, (start_s + 300) * S, condition, "p1-h1", port, 20.0)
+    return InjectedFault((GroundTruth(own, own.start_ns),), (), "narrow"), own
 
 
 def seen(condition: Condition, port: str, start_s: int = 110) -> ScoredFinding:
@@ -59,11 +57,11 @@ def test_a_port_that_a_hidden_storm_pauses_is_no_false_finding() -> None:
     assert shown.score.invented == (other,)
 
 
-SHUT = ground_truth.Truth(100 * S, 400 * S, Condition.LINK_DOWN, "p1-l0", "d1", 20.0)
+SHUT = Truth(100 * S, 400 * S, Condition.LINK_DOWN, "p1-l0", "d1", 20.0)
 """The leaf's port of the link of p1-h1/e0."""
 
 
-def _with_shut(shut: ground_truth.Truth, fabric: str, *found: ScoredFinding) -> tuple[tuple[ScoredFinding, ...], int]:
+def _with_shut(shut: Truth, fabric: str, *found: ScoredFinding) -> tuple[tuple[ScoredFinding, ...], int]:
     """Return what is invented, and how many links are hidden, where a port was shut and nothing failed."""
     shown = without_hidden(Score((), (), found), [], FABRICS[fabric], topology(), [shut])
     return shown.score.invented, shown.counts.total()

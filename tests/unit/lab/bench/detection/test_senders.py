@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from lab.bench.detection.outcome import NamedSenders, named_senders
-from lab.world.ground_truth import GroundTruth, InjectedFault, Truth
+from lab.world.ground_truth import GroundTruth, InjectedFault
+from streams.replay.score import Truth
 from streams.wire.models import Condition, Endpoint, Evidence, Finding, Severity, Status, Subject
 
 HOSTS = ("h1", "h2", "h3", "h4")

@@ -6,7 +6,6 @@ from dataclasses import replace
 from lab.bench.detection.hidden_faults import HiddenFault
 from lab.bench.detection.results import shares_of
 from lab.bench.detection.session import Outcome, TrialSpec
-from lab.world import ground_truth
 from lab.world.delivery_model import Cadence
 from lab.world.ground_truth import GroundTruth, InjectedFault
 from streams.fabric.ids import Port
@@ -18,7 +17,7 @@ S = 10**9
 
 def fault(start_s: int, end_s: int, known_s: int) -> InjectedFault:
     """Return a slow rail of one host."""
-    truth = ground_truth.Truth(start_s * S, end_s * S, Condition.RAIL_DEGRADED, "host-1", "mlx5_0", 60.0)
+    truth = Truth(start_s * S, end_s * S, Condition.RAIL_DEGRADED, "host-1", "mlx5_0", 60.0)
     return InjectedFault((GroundTruth(truth, known_s * S),), (), "slow")
 
 
@@ -37,7 +36,7 @@ def test_merged_faults_are_detectable_with_the_first() -> None:
 
 def test_a_fault_at_several_devices_is_at_the_device_of_its_finding() -> None:
     """A finding at another device changes nothing."""
-    truth = ground_truth.Truth(1000 * S, 2000 * S, Condition.FLEET_VERSION_DRIFT, "leaf-1", "", 180.0)
+    truth = Truth(1000 * S, 2000 * S, Condition.FLEET_VERSION_DRIFT, "leaf-1", "", 180.0)
     known = GroundTruth(truth, 1010 * S, devices=("leaf-1", "leaf-2"))
     there, elsewhere = (
         Finding(
@@ -53,7 +52,7 @@ def test_a_fault_at_several_devices_is_at_the_device_of_its_finding() -> None:
 
 def test_tolerances_follow_the_cadence_of_the_source_that_dates_a_fault() -> None:
     """Read every 60 s, a host's agent polls every 180 s: its last poll may be that long before it ends."""
-    truth = ground_truth.Truth(1000 * S, 2000 * S, Condition.TELEMETRY_STALE, "host-1", "", 40.0)
+    truth = Truth(1000 * S, 2000 * S, Condition.TELEMETRY_STALE, "host-1", "", 40.0)
     known = GroundTruth(truth, 1030 * S), GroundTruth(truth, 1030 * S, by_agent=True)
     stale = InjectedFault(known, (), "no agent")
     for cadence, expected in ((Cadence(), [40.0, 40.0]), (Cadence(60.0, 60.0), [90.0, 190.0])):
@@ -79,7 +78,7 @@ def test_a_page_for_a_port_that_was_shut_unread_is_counted_apart() -> None:
 
 def test_a_page_for_a_silence_that_a_fault_explains_is_not_false() -> None:
     """The last sample of a source that is read seldom is older than the fault; detection is later than it."""
-    restart = ground_truth.Truth(1200 * S, 1600 * S, Condition.DEVICE_DOWN, "host-1", "", 90.0)
+    restart = Truth(1200 * S, 1600 * S, Condition.DEVICE_DOWN, "host-1", "", 90.0)
     injected = [InjectedFault((GroundTruth(restart, 1200 * S),), (), "restart")]
     silence = Finding(
         "f", 1, final=False, condition=Condition.TELEMETRY_STALE, severity=Severity.CRITICAL, status=Status.OPEN,
