@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.records_to_delete import RecordsToDelete
 
 from collectors.core.clock import SystemClock
-from lab.constants import params_of
+from lab.constants import command_with, params_of
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.instrument.clock import Clock
@@ -28,8 +28,19 @@ from streams.instrument.metrics import Metrics
 from streams.notify.board import TOPICS
 from streams.notify.params import NotifyParams
 from streams.notify.service import NotifyService
-from streams.wire.models import Finding, InputLoss
-from streams.wire.topics import FINDINGS, FINDINGS_OPEN, INPUT_LOSSES, REJECTED, Record, decode, encode, tombstone
+from streams.notify.tickets.service import TicketService
+from streams.wire.models import Finding, InputLoss, Message
+from streams.wire.topics import (
+    FINDINGS,
+    FINDINGS_OPEN,
+    INPUT_LOSSES,
+    REJECTED,
+    Record,
+    Topic,
+    decode,
+    encode,
+    tombstone,
+)
 from tests.fixtures.external_programs import program
 from tests.fixtures.notify_examples import finding
 from tests.fixtures.ports import free_port
@@ -188,23 +199,29 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield kafka.bootstrap
 
 
-@pytest.fixture
-async def bootstrap(broker: str) -> AsyncIterator[str]:
-    """Yield the broker with the topics empty."""
+@asynccontextmanager
+async def empty_topics(broker: str, *topics: Topic) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Create the topics, and delete them at the end; yield a client for administration."""
     admin = AIOKafkaAdminClient(bootstrap_servers=broker)
     await admin.start()
-    topics = (*TOPICS, REJECTED, INPUT_LOSSES)
     answer = await admin.create_topics(
         [NewTopic(topic.name, 1, 1, topic_configs=topic.broker_config()) for topic in topics]
     )
     assert [code for _, code, *_ in answer.topic_errors] == [0] * len(topics)
-    yield broker
+    yield admin
     await admin.delete_topics([topic.name for topic in topics])
     give_up = time.monotonic() + 20
     while {topic.name for topic in topics} & set(await admin.list_topics()):
         assert time.monotonic() < give_up, "the topics are still there"
         await asyncio.sleep(0.05)
     await admin.close()
+
+
+@pytest.fixture
+async def bootstrap(broker: str) -> AsyncIterator[str]:
+    """Yield the broker with the topics empty."""
+    async with empty_topics(broker, *TOPICS, REJECTED, INPUT_LOSSES):
+        yield broker
 
 
 @pytest.fixture
@@ -243,7 +260,13 @@ async def running_by(
 ) -> AsyncIterator["asyncio.Task[None]"]:
     """Run a notifier on a host with this clock."""
     params = params_of(NotifyParams, {"cluster": "test", "alertmanagers": [one.url for one in servers], **settings})
-    service = NotifyService(params, {"bootstrap_servers": bootstrap}, clock, metrics)
+    async with running_service(NotifyService(params, {"bootstrap_servers": bootstrap}, clock, metrics)) as task:
+        yield task
+
+
+@asynccontextmanager
+async def running_service(service: NotifyService | TicketService) -> AsyncIterator["asyncio.Task[None]"]:
+    """Run a service, and cancel it as a stop of the process would."""
     task = asyncio.create_task(service.run())
     try:
         yield task
@@ -251,6 +274,24 @@ async def running_by(
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+@asynccontextmanager
+async def running_command(
+    constants: Mapping[str, object], name: str, config: Path, *arguments: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a command of railsight until the end of the context; its log is beside the configuration."""
+    command = command_with(constants, name, "--config", str(config), *arguments)
+    with config.with_suffix(".log").open("ab") as log:
+        process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            await process.wait()
 
 
 def fresh(**changes: object) -> Finding:
@@ -268,17 +309,36 @@ async def delete_before(bootstrap: str, at: TopicPartition, offset: int) -> None
         await admin.close()
 
 
-async def losses(bootstrap: str) -> list[tuple[str, str, int, int]]:
-    """Return the reported losses: consumer, topic, first offset and number of records."""
-    found = []
-    at = TopicPartition(INPUT_LOSSES.name, 0)
-    async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
+async def until_committed(bootstrap: str, group: str, at: TopicPartition, offset: int, within_s: float = 40) -> None:
+    """Wait until the group's offset is this one."""
+    give_up = time.monotonic() + within_s
+    while (found := await committed(bootstrap, group, at)) != offset:
+        assert time.monotonic() < give_up, f"committed {found}, not {offset}"
+        await asyncio.sleep(0.1)
+
+
+async def committed(bootstrap: str, group: str, at: TopicPartition) -> int | None:
+    """Return the committed offset of a group."""
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False) as consumer:
         consumer.assign([at])
-        await consumer.seek_to_beginning(at)
+        offset: int | None = await consumer.committed(at)
+        return offset
+
+
+async def messages(bootstrap: str, topic: Topic) -> list[Message]:
+    """Return all messages of a topic of one partition."""
+    found: list[Message] = []
+    at = TopicPartition(topic.name, 0)
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([at])
         end = (await consumer.end_offsets([at]))[at]
         while await consumer.position(at) < end:
-            for record in (await consumer.getmany(timeout_ms=500)).get(at, ()):
-                loss = decode(INPUT_LOSSES, record.value, record.headers)
-                assert isinstance(loss, InputLoss)
-                found.append((loss.consumer, loss.topic, loss.first_offset, loss.records))
+            record = await consumer.getone(at)
+            found.append(decode(topic, record.value, record.headers))
     return found
+
+
+async def losses(bootstrap: str) -> list[tuple[str, str, int, int]]:
+    """Return the reported losses: consumer, topic, first offset and number of records."""
+    found = [one for one in await messages(bootstrap, INPUT_LOSSES) if isinstance(one, InputLoss)]
+    return [(loss.consumer, loss.topic, loss.first_offset, loss.records) for loss in found]

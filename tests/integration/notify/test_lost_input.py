@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 
 from streams.notify.service import GROUP
 from streams.wire.models import Status
@@ -18,17 +18,10 @@ from tests.integration.notify.conftest import (
     publish,
     running,
     until,
+    until_committed,
 )
 
 AT = TopicPartition(FINDINGS.name, 0)
-
-
-async def committed(bootstrap: str, group: str, at: TopicPartition) -> int | None:
-    """Return the committed offset of a group."""
-    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False) as consumer:
-        consumer.assign([at])
-        offset: int | None = await consumer.committed(at)
-        return offset
 
 
 @pytest.mark.peer("prometheus-alertmanager")
@@ -40,9 +33,7 @@ async def test_findings_that_were_deleted_unread_are_counted_and_their_pages_end
         await publish(producer, fresh())
         await until(lambda: receivers.to("on-call"), 30)
         await publish(producer, fresh(revision=2, status=Status.UPDATED))
-        give_up = time.monotonic() + 20
-        while (read := await committed(bootstrap, GROUP, AT)) != 2:
-            assert time.monotonic() < give_up, read
+        await until_committed(bootstrap, GROUP, AT, 2)
     for number in range(6):
         await publish(producer, fresh(id=f"x{number}", revision=1, status=Status.RESOLVED))
     await publish(producer, fresh(revision=3, status=Status.RESOLVED, resolved_at_ns=time.time_ns()))

@@ -17,19 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
 from streams.notify.alertmanager import Alertmanager
 from streams.notify.params import NotifyParams
 from streams.wire.models import Condition, Finding, Severity, Status
-from streams.wire.topics import FINDINGS, decode
+from streams.wire.topics import FINDINGS
 from tests.fixtures.ports import free_port
 from tests.integration.notify.conftest import (
     Receivers,
     Server,
     fresh,
     make_server,
+    messages,
     publish,
     running,
     until,
@@ -59,16 +60,7 @@ Moment = tuple[str, float]
 
 async def kafka_state(bootstrap: str) -> set[Key]:
     """Return what each receiver must know as firing, by the last revisions on Kafka."""
-    last: dict[str, Finding] = {}
-    partition = TopicPartition(FINDINGS.name, 0)
-    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign([partition])
-        end = (await consumer.end_offsets([partition]))[partition]
-        while await consumer.position(partition) < end:
-            record = await consumer.getone(partition)
-            one = decode(FINDINGS, record.value, record.headers)
-            assert isinstance(one, Finding)
-            last[one.id] = one
+    last = {one.id: one for one in await messages(bootstrap, FINDINGS) if isinstance(one, Finding)}
     found = [one for one in last.values() if not one.is_closed]
     pages = {("on-call", one.id) for one in found if one.severity is Severity.CRITICAL}
     return pages | {("noc", one.id) for one in found}

@@ -3,30 +3,29 @@
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer
 
 from collectors.core.clock import SystemClock
-from lab.constants import command_with
 from streams.notify.alertmanager import Alertmanager
 from streams.notify.params import NotifyParams
 from streams.notify.service import NotifyService
 from streams.wire.errors import Retry
 from streams.wire.models import Control, ControlKind, Progress, Rejected, Status
-from streams.wire.topics import CONTROLS, FINDINGS_OPEN, PROGRESS, REJECTED, Record, decode, encode
+from streams.wire.topics import CONTROLS, FINDINGS_OPEN, PROGRESS, REJECTED, Record, encode
 from tests.fixtures.ports import free_port
 from tests.integration.notify.conftest import (
     Receivers,
     Server,
     fresh,
+    messages,
     publish,
     running,
     running_by,
+    running_command,
     send,
     until,
 )
@@ -111,18 +110,10 @@ async def test_an_invalid_record_is_rejected_without_stopping_the_service(
     await publish(producer, fresh())
     async with running(bootstrap, alertmanager):
         await until(lambda: receivers.to("on-call"), 30)
-    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign([TopicPartition(REJECTED.name, 0)])
-        await consumer.seek_to_beginning()
-        record = await asyncio.wait_for(consumer.getone(), 20)
-    rejected = decode(REJECTED, record.value, record.headers)
+    (rejected,) = await messages(bootstrap, REJECTED)
     assert isinstance(rejected, Rejected)
-    assert (rejected.topic, rejected.offset, rejected.stage, rejected.value) == (
-        FINDINGS_OPEN.name,
-        0,
-        "notify",
-        b"not json",
-    )
+    origin = rejected.topic, rejected.offset, rejected.stage, rejected.value
+    assert origin == (FINDINGS_OPEN.name, 0, "notify", b"not json")
 
 
 async def test_a_second_notifier_waits_and_takes_over(
@@ -147,18 +138,7 @@ def written(folder: Path, bootstrap: str, alertmanager: Server, cluster: str) ->
     return folder / "railsight.toml"
 
 
-@asynccontextmanager
-async def running_command(config: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run `railsight notify` until the end of the context; its log is beside the configuration."""
-    command = command_with({"notify.resend_s": 1}, "notify", "--config", str(config))
-    with config.with_suffix(".log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+CONSTANTS = {"notify.resend_s": 1}
 
 
 async def test_a_notifier_that_was_stopped_does_not_page_for_what_is_over(
@@ -167,7 +147,7 @@ async def test_a_notifier_that_was_stopped_does_not_page_for_what_is_over(
     """Its page ended by another notifier while it was stopped; after it continues, nothing is posted again."""
     config = written(tmp_path, bootstrap, alertmanager, "test")
     await publish(producer, fresh())
-    async with running_command(config) as stopped:
+    async with running_command(CONSTANTS, "notify", config) as stopped:
         await until(lambda: receivers.to("on-call"), 60)
         stopped.send_signal(signal.SIGSTOP)
         async with running(bootstrap, alertmanager):
@@ -190,7 +170,7 @@ async def test_the_command_pages_and_a_stop_leaves_the_page_active(
     """`railsight notify` pages with a configuration file; SIGTERM ends it with 0 and resolves nothing."""
     config = written(tmp_path, bootstrap, alertmanager, "ams")
     await publish(producer, fresh())
-    async with running_command(config) as process:
+    async with running_command(CONSTANTS, "notify", config) as process:
         await until(lambda: receivers.to("on-call"), 60)
         process.terminate()
         assert await asyncio.wait_for(process.wait(), 20) == 0

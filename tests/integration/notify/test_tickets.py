@@ -2,36 +2,46 @@
 
 import asyncio
 import itertools
-import os
 import random
 import signal
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 
 from collectors.core.clock import SystemClock
-from lab.constants import command_with, params_of
+from lab.constants import params_of
 from streams.notify.params import NotifyParams
 from streams.notify.tickets.params import TicketParams
 from streams.notify.tickets.service import GROUP, TicketService
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Action, Rejected, Remediation
 from streams.wire.models import RemediationState as State
-from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, Record, decode, encode
+from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, Record, encode
 from tests.fakes.ticket_server import TOKEN, USER, JiraServer, WebhookServer, drop, hang
 from tests.fixtures.notify_examples import remediation
 from tests.fixtures.ports import free_port
 from tests.fixtures.runtime_bindings import CountedMetrics
-from tests.integration.notify.conftest import delete_before, losses, send, until
+from tests.integration.notify import conftest
+from tests.integration.notify.conftest import (
+    committed,
+    delete_before,
+    empty_topics,
+    losses,
+    messages,
+    running_command,
+    running_service,
+    send,
+    until,
+)
 
 PARTITION = TopicPartition(REMEDIATIONS.name, 0)
 
@@ -49,21 +59,12 @@ async def state_of_group(admin: AIOKafkaAdminClient) -> str:
 @pytest.fixture
 async def bootstrap(broker: str) -> AsyncIterator[str]:
     """Yield the broker with the topics empty, and the group without offsets and members."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
-    await admin.start()
-    give_up = time.monotonic() + 60
-    while (state := await state_of_group(admin)) not in ("Empty", "Dead"):
-        assert time.monotonic() < give_up, f"the group is {state}"  # a killed member is one until its session ends
-        await asyncio.sleep(0.1)
-    topics = (REMEDIATIONS, REJECTED, INPUT_LOSSES)
-    await admin.create_topics([NewTopic(topic.name, 1, 1, topic_configs=topic.broker_config()) for topic in topics])
-    yield broker
-    await admin.delete_topics([topic.name for topic in topics])
-    give_up = time.monotonic() + 20
-    while {topic.name for topic in topics} & set(await admin.list_topics()):
-        assert time.monotonic() < give_up, "the topics are still there"
-        await asyncio.sleep(0.05)
-    await admin.close()
+    async with empty_topics(broker, REMEDIATIONS, REJECTED, INPUT_LOSSES) as admin:
+        give_up = time.monotonic() + 60
+        while (state := await state_of_group(admin)) not in ("Empty", "Dead"):
+            assert time.monotonic() < give_up, f"the group is {state}"  # a killed member is one until its session ends
+            await asyncio.sleep(0.1)
+        yield broker
 
 
 @pytest.fixture
@@ -86,20 +87,8 @@ async def publish(producer: AIOKafkaProducer, *messages: Remediation | Record) -
     await send(producer, *(one if isinstance(one, Record) else encode(REMEDIATIONS, one) for one in messages))
 
 
-async def committed(bootstrap: str) -> int | None:
-    """Return the committed offset of the group."""
-    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=GROUP, enable_auto_commit=False) as consumer:
-        consumer.assign([PARTITION])
-        offset: int | None = await consumer.committed(PARTITION)
-        return offset
-
-
-async def until_committed(bootstrap: str, offset: int, within_s: float = 40) -> None:
-    """Wait until the group's offset is this one."""
-    give_up = time.monotonic() + within_s
-    while (found := await committed(bootstrap)) != offset:
-        assert time.monotonic() < give_up, f"committed {found}, not {offset}"
-        await asyncio.sleep(0.1)
+def until_committed(bootstrap: str, offset: int, within_s: float = 40) -> Awaitable[None]:
+    return conftest.until_committed(bootstrap, GROUP, PARTITION, offset, within_s)
 
 
 async def end_of(bootstrap: str) -> int:
@@ -107,44 +96,24 @@ async def end_of(bootstrap: str) -> int:
         return int((await consumer.end_offsets([PARTITION]))[PARTITION])
 
 
-@asynccontextmanager
-async def running(
-    bootstrap: str, url: str, metrics: CountedMetrics | None = None, **settings: Any
-) -> AsyncIterator["asyncio.Task[None]"]:
-    """Run the service, and cancel it as a stop of the process would."""
+def service(bootstrap: str, url: str, metrics: CountedMetrics | None = None, **settings: Any) -> TicketService:
+    """Return the service with short waits."""
     values = {"url": url, "timeout_s": 0.5, "backoff_s": 0.05, "backoff_max_s": 0.2, **settings}
-    service = TicketService(
+    return TicketService(
         params_of(TicketParams, values), NotifyParams(cluster="test"), {"bootstrap_servers": bootstrap},
         SystemClock(), metrics or CountedMetrics(),
     )  # fmt: skip
-    task = asyncio.create_task(service.run())
-    try:
-        yield task
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+
+
+def running(
+    bootstrap: str, url: str, metrics: CountedMetrics | None = None, **settings: Any
+) -> AbstractAsyncContextManager["asyncio.Task[None]"]:
+    return running_service(service(bootstrap, url, metrics, **settings))
 
 
 CONSTANTS = {
     "tickets.timeout_s": 1, "tickets.backoff_s": 0.05, "tickets.backoff_max_s": 0.5, "tickets.jira.index_s": 1,
 }  # fmt: skip
-
-
-@asynccontextmanager
-async def running_command(config: Path, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run `railsight tickets` until the end of the context; its log is beside the configuration."""
-    command = command_with(CONSTANTS, "tickets", "--config", str(config), *arguments)
-    with config.with_suffix(".log").open("ab") as log:
-        process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log, env=dict(os.environ))
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.send_signal(signal.SIGCONT)
-                process.kill()
-            await process.wait()
 
 
 def written(tmp_path: Path, bootstrap: str, url: str, text: str = "") -> Path:
@@ -245,7 +214,7 @@ async def test_a_system_that_is_away_misses_nothing(
         )  # fmt: skip
         await until(lambda: metrics.counts["railsight_tickets_blocked"] == 1)
         await until(lambda: metrics.counts["railsight_ticket_failures_total"] > 3)
-        assert await committed(bootstrap) == 1
+        assert await committed(bootstrap, GROUP, PARTITION) == 1
         await desk.start()
         await until_committed(bootstrap, 5)
         await until(lambda: metrics.counts["railsight_tickets_blocked"] == 0)
@@ -306,11 +275,7 @@ async def test_an_unreadable_record_is_rejected_and_blocks_no_ticket(
         await until_committed(bootstrap, 3)
     assert metrics.counts["railsight_rejected_total"] == 2
     assert [path for _, path in desk.requests] == ["/desk/r1"]
-    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign([TopicPartition(REJECTED.name, 0)])
-        await consumer.seek_to_beginning()
-        records = [await asyncio.wait_for(consumer.getone(), 20) for _ in range(2)]
-    found = [decode(REJECTED, record.value, record.headers) for record in records]
+    found = await messages(bootstrap, REJECTED)
     assert [(one.offset, one.stage) for one in found if isinstance(one, Rejected)] == [(0, "tickets"), (1, "tickets")]
 
 
@@ -361,7 +326,7 @@ async def test_with_faults_kills_and_takeovers_every_ticket_is_opened_and_closed
     publishing = asyncio.create_task(live(producer, rng, 20))
     for _ in range(2):
         before = len(desk.requests)
-        async with running_command(config) as process:
+        async with running_command(CONSTANTS, "tickets", config) as process:
             await until(lambda before=before: len(desk.requests) > before + 5, 60)  # type: ignore[misc]
             process.kill()
             await process.wait()
@@ -403,7 +368,7 @@ async def test_with_faults_and_a_kill_jira_has_every_issue_once(
             return await fail(request)
 
         site.after = kill_after_creation
-        async with running_command(config) as process:
+        async with running_command(CONSTANTS, "tickets", config) as process:
             assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
         assert len(site.issues) == 1
         site.after, expected = fail_and_lose_keys, await publishing
@@ -425,7 +390,7 @@ async def test_a_process_that_was_stopped_takes_over_before_it_writes(
 ) -> None:
     """Another one closes the ticket meanwhile; after it continues, the first writes no old state."""
     config = written(tmp_path, bootstrap, desk.url)
-    async with running_command(config) as stopped:
+    async with running_command(CONSTANTS, "tickets", config) as stopped:
         await until_committed(bootstrap, 0)
         await publish(producer, order("r1", State.APPROVED))
         await until(lambda: desk.open_ids == {"r1"}, 60)
@@ -475,7 +440,7 @@ async def test_the_command_serves_the_metrics_of_its_alert(
             return 'railsight_tickets_blocked{partition="0",stage="tickets"} 1.0' in answer.read().decode()
         return False
 
-    async with running_command(config, "--metrics-port", str(port)) as process:
+    async with running_command(CONSTANTS, "tickets", config, "--metrics-port", str(port)) as process:
         await until(blocked, 60)
         process.terminate()
         assert await asyncio.wait_for(process.wait(), 20) == 0
@@ -483,17 +448,10 @@ async def test_the_command_serves_the_metrics_of_its_alert(
 
 async def test_what_is_missing_at_the_start_is_one_clear_line(broker: str, tmp_path: Path) -> None:
     """No topic, no Kafka, no token: each names the next step."""
-
-    def service(bootstrap: str, **settings: Any) -> TicketService:
-        values = {"url": "http://127.0.0.1:1", **settings}
-        return TicketService(
-            params_of(TicketParams, values), NotifyParams(), {"bootstrap_servers": bootstrap}, SystemClock(),
-            CountedMetrics(),
-        )  # fmt: skip
-
+    away = "http://127.0.0.1:1"
     with pytest.raises(Retry, match="create it with `railsight topics`"):
-        await asyncio.wait_for(service(broker).run(), 30)
+        await asyncio.wait_for(service(broker, away).run(), 30)
     with pytest.raises(Retry, match="cannot connect to Kafka"):
-        await asyncio.wait_for(service(f"127.0.0.1:{free_port()}").run(), 30)
+        await asyncio.wait_for(service(f"127.0.0.1:{free_port()}", away).run(), 30)
     with pytest.raises(Misconfigured, match=r"tickets\.token_file: cannot read"):
-        await service(broker, token_file=tmp_path / "absent").run()
+        await service(broker, away, token_file=tmp_path / "absent").run()

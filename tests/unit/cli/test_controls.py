@@ -7,19 +7,12 @@ from pathlib import Path
 import pytest
 
 from streams.cli.controls import HOUR_NS, answer_to, control_line, ended
-from streams.cli.main import main
 from streams.decide.controls import Controls, refusal
 from streams.wire.models import Action, Control, ControlKind, Remediation, Subject, Verdict
+from tests.fixtures.command_lines import run
 
 AWAY = ("--bootstrap", "127.0.0.1:1")
 NOW = 1_790_000_000_000_000_000
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as done:
-        main(arguments)
-    assert isinstance(done.value.code, int)
-    return done.value.code
 
 
 REFUSED = [
@@ -57,6 +50,7 @@ def test_a_wrong_control_is_refused_in_one_line(
         ("exclude", "list"),
         ("kill-switch", "on"),
         ("kill-switch", "status"),
+        ("findings",),
     ],
     ids=" ".join,
 )

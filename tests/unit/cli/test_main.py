@@ -19,6 +19,7 @@ from streams.cli.commands import commands
 from streams.cli.main import EXTRAS, application, main
 from streams.runtime import log_setup
 from streams.wire.errors import Misconfigured, Retry
+from tests.fixtures import command_lines
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -27,11 +28,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_help_names_every_command() -> None:
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """`railsight --help` lists what there is, and ends with 0."""
-    done = run("--help")
-    assert done.returncode == 0
-    assert all(f" {command.name} " in done.stdout for command in commands())
+    assert command_lines.run("--help") == 0
+    printed = capsys.readouterr().out
+    assert all(f" {command.name} " in printed for command in commands())
 
 
 def test_the_version_needs_no_command() -> None:
@@ -40,11 +41,13 @@ def test_the_version_needs_no_command() -> None:
     assert (done.returncode, done.stdout) == (0, f"railsight {version('railsight')}\n")
 
 
-def test_the_short_form_of_help() -> None:
+@pytest.mark.parametrize("command", [(), ("inventory",), ("inventory", "apply")], ids=len)
+def test_the_short_form_of_help(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """`-h` is `--help`, also of a subcommand and of its subcommands."""
-    for command in ((), ("inventory",), ("inventory", "apply")):
-        done = run(*command, "-h")
-        assert (done.returncode, done.stdout) == (0, run(*command, "--help").stdout), command
+    assert command_lines.run(*command, "-h") == 0
+    printed = capsys.readouterr().out
+    assert command_lines.run(*command, "--help") == 0
+    assert capsys.readouterr().out == printed
 
 
 def test_ctrl_c_while_an_event_loop_is_made_prints_nothing() -> None:
@@ -93,21 +96,6 @@ def test_written_files_are_the_owners_alone(tmp_path: Path) -> None:
     written = [folder, *folder.iterdir()]
     assert len(written) > 1
     assert [path.name for path in written if path.stat().st_mode & 0o077] == []
-
-
-def test_an_unknown_command_is_refused() -> None:
-    """An unknown command exits with 2 and is named."""
-    done = run("nonsense")
-    assert done.returncode == 2
-    assert "nonsense" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_an_unknown_log_level_is_refused() -> None:
-    """A level that does not exist is not taken for another."""
-    done = run("--log-level", "loud", "config", "check")
-    assert done.returncode == 2
-    assert "--log-level" in done.stderr
 
 
 @pytest.mark.parametrize(("error", "code"), [(Misconfigured("a: bad\nb: worse"), 2), (Retry("Kafka is away"), 1)])

@@ -4,17 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.main import main
+from tests.fixtures.command_lines import run
 
 DEVICES = "name,kind,tier,pod\nleaf1,switch,T0,pod1\nspine1,switch,T1,\n"
 LINKS = "a_device,a_port,z_device,z_port,role\nleaf1,e1,spine1,e1,fabric-link\n"
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 @pytest.fixture
@@ -68,6 +61,8 @@ def test_config_check_names_the_collectors_that_would_run(tmp_path: Path, capsys
         (("collect", "nonsense"), "unknown collector nonsense"),
         (("collect", "gnmi", "--set", "cadence"), "not of the form key=value"),
         (("process", "nonsense"), "unknown stage: nonsense"),
+        (("nonsense",), "nonsense"),
+        (("--log-level", "loud", "config", "check"), "--log-level"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -83,15 +78,6 @@ def test_a_run_folder_that_was_used_is_refused(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "kafka").mkdir()
     assert run("demo", "--headless", "--run-dir", str(tmp_path)) == 2
     assert "holds an earlier run" in capsys.readouterr().err
-
-
-def test_a_kafka_that_is_away_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a running pipeline the command prints the address that it tried; exit 1."""
-    assert run("findings", "--bootstrap", "127.0.0.1:1") == 1
-    assert (
-        capsys.readouterr().err
-        == "railsight: Kafka at 127.0.0.1:1: connection refused; start the broker, or correct the address\n"
-    )
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.main import main
 from streams.embedded.running_instances import Instance, registered
+from tests.fixtures.command_lines import run
 
 SECRET = "not-a-word-of-any-message"
 
@@ -17,13 +17,6 @@ def _own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("RAILSIGHT_INIT_COMMUNITY", SECRET)
     monkeypatch.setenv("RAILSIGHT_INIT_PASSWORD", SECRET)
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def init(folder: Path, *more: str) -> int:

@@ -57,34 +57,12 @@ def test_one_plane_of_two_is_half_and_not_down(subject: str, hosts: int, share: 
     assert lost.gpus == 8 * hosts
 
 
-def test_both_planes_are_down() -> None:
-    """Without both leaves of a pod its hosts are isolated, and no other host loses capacity."""
-    lost = _lost(TOP, "device:p1-l0", "device:p1-l1")
-    assert lost.impact is Impact.DOWN
-    assert lost.hosts() == ("p1-h1", "p1-h2")
-    assert lost.lost_rails == (("p1-h1", 0), ("p1-h2", 0))
-
-
 def test_a_broken_link_is_not_counted_again() -> None:
     """The second plane takes the remaining half and the rail; the first one is not counted again."""
     second = _lost(TOP, "link:p1-h1/e1--p1-l1/d1", broken=("link:p1-h1/e0--p1-l0/d1", "rail:p1-h2/0"))
     assert (second.hosts(), second.affected_ratio, second.lost_rails) == (("p1-h1",), 0.5, (("p1-h1", 0),))
     again = _lost(TOP, "rail:p1-h2/0", broken=("device:p1-h2",))
     assert (again.hosts(), again.impact) == ((), Impact.NONE)
-
-
-def test_a_leaf_of_one_plane_takes_its_rail_from_every_host_below() -> None:
-    """Each host loses an eighth of its capacity and one rail."""
-    leaf = next(c.upper.device for c in SINGLE.links.values() if c.role == "host-link" and c.rail == 2)
-    lost = _lost(SINGLE, f"device:{leaf}")
-    assert lost.impact is Impact.DOWN
-    assert {rail for _, rail in lost.lost_rails} == {2}
-    assert lost.affected_ratio == pytest.approx(0.25)
-    assert (
-        len(lost.hosts())
-        == len(lost.lost_rails)
-        == sum(c.upper.device == leaf for c in SINGLE.links.values() if c.rail == 2)
-    )
 
 
 def test_hosts_below_the_minimum_share_are_omitted() -> None:

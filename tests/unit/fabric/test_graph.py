@@ -50,15 +50,6 @@ def test_peers_of_a_host_link_are_the_same_rail_and_plane_of_its_pod() -> None:
     assert [peer.lower.device for peer in top.peers_of(link_, ("rail", "plane", "role"))] == ["p1-h2", "p2-h1", "p2-h2"]
 
 
-def test_peers_of_a_fabric_link_are_of_its_tier() -> None:
-    """Uplinks of T1s are not compared with those of T0s."""
-    link_ = next(c for c in LINKS if CLOS.devices[c.lower.device].tier == "T1")
-    peers = CLOS.peers_of(link_)
-    assert len(peers) > 1
-    assert {CLOS.devices[peer.lower.device].tier for peer in peers} == {"T1"}
-    assert {(peer.pod, peer.plane) for peer in peers} == {(link_.pod, link_.plane)}
-
-
 @given(st.sampled_from(LINKS), st.sampled_from([c for n in range(7) for c in combinations(ALIKE, n)]))
 def test_peers_are_all_links_with_equal_columns(link_: "object", alike: tuple[EquivalenceKey, ...]) -> None:
     """For any set of columns the peers equal those of a comparison with each link."""

@@ -6,19 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.main import main
 from streams.fabric.inventory import Inventory, compare, read_folder, validate, write_folder
+from tests.fixtures.command_lines import run
 from tests.worlds.small_fabric import inventory, link
 
 DOUBTFUL = link("p1-l0/x", "p1-h1/x", "host-link", rail=0, plane=0)
 """A second link of a rail: a contradiction, and not an error."""
-
-
-def _run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def _folder(path: Path, *links: object) -> Path:
@@ -30,7 +23,7 @@ def _folder(path: Path, *links: object) -> Path:
 def test_all_problems_are_reported_as_lines_and_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each problem has table, rows, rule and message, and marks errors; the exit status is 1."""
     folder = _folder(tmp_path, DOUBTFUL, link("p1-h1/y", "ghost/1", "host-link"))
-    assert _run("inventory", "check", str(folder), "--json") == 1
+    assert run("inventory", "check", str(folder), "--json") == 1
     out, err = capsys.readouterr()
     report = json.loads(out)
     assert (report["inventory"], report["is"]) == (str(folder), "wrong")
@@ -49,7 +42,7 @@ def test_maintenance_that_is_over_is_no_contradiction(tmp_path: Path, capsys: py
     """The command uses the current time: both leaves of a pod until 2020 are no problem, until 2999 they are."""
     for until, code in (("2020-01-01T00:00:00+00:00", 0), ("2999-01-01T00:00:00+00:00", 1)):
         write_folder(inventory(maintenance=["p1-l0", "p1-l1"], until=until), tmp_path)
-        assert _run("inventory", "check", str(tmp_path)) == code
+        assert run("inventory", "check", str(tmp_path)) == code
     assert "p1-l0, p1-l1 are in maintenance at once, until 2999-" in capsys.readouterr().err
 
 
@@ -65,25 +58,25 @@ def test_an_inventory_is_replaced_only_by_force(tmp_path: Path, capsys: pytest.C
     """A folder that a person wrote is not generated over; one with other files is written to."""
     own = _folder(tmp_path / "own")
     before = (own / "devices.csv").read_text()
-    assert _run("inventory", "generate", str(own), "--gpus", "64") == 2
+    assert run("inventory", "generate", str(own), "--gpus", "64") == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
         f"railsight: {own} has an inventory (devices.csv, links.csv); choose another folder, or replace it with --force"
     )
     assert (own / "devices.csv").read_text() == before
-    assert _run("inventory", "generate", str(own), "--gpus", "64", "--force") == 0
+    assert run("inventory", "generate", str(own), "--gpus", "64", "--force") == 0
     assert (own / "devices.csv").read_text() != before
     (tmp_path / "notes.txt").touch()
-    assert _run("inventory", "generate", str(tmp_path), "--gpus", "64") == 0
+    assert run("inventory", "generate", str(tmp_path), "--gpus", "64") == 0
 
 
 def test_an_inventory_without_devices_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Tables with a header only are no fabric; the check refuses them, and nothing is published."""
     (tmp_path / "devices.csv").write_text("name,kind,tier\n")
     (tmp_path / "links.csv").write_text("a_device,a_port,z_device,z_port,role\n")
-    assert _run("inventory", "check", str(tmp_path)) == 1
+    assert run("inventory", "check", str(tmp_path)) == 1
     assert capsys.readouterr().err.splitlines() == ["railsight inventory: devices: no device is listed"]
-    assert _run("inventory", "apply", str(tmp_path), "--bootstrap", "127.0.0.1:1") == 1
+    assert run("inventory", "apply", str(tmp_path), "--bootstrap", "127.0.0.1:1") == 1
 
 
 def test_the_changes_of_an_inventory() -> None:

@@ -89,16 +89,16 @@ def test_fields_that_change_in_an_episode_are_not_labels() -> None:
     assert alert(later, now_ns=NOW + S).identity == alert(finding()).identity
 
 
-def test_a_location_without_rail_or_pod_has_no_empty_labels() -> None:
-    """Alertmanager drops empty labels, so an alert with them could not be found by its labels."""
-    bare = finding(subject=Subject("device:leaf-2"), blast_radius=None)
-    assert location_labels(bare) == {"subject": "device:leaf-2"}
-
-
-def test_rail_0_is_a_rail() -> None:
-    """Rail and plane 0 are values, not absent."""
-    labels = location_labels(finding(subject=Subject("rail:host-1/0", rail=0, plane=0)))
-    assert (labels["rail"], labels["plane"]) == ("0", "0")
+@pytest.mark.parametrize(
+    ("subject", "labels"),
+    [
+        (Subject("device:leaf-2"), {"subject": "device:leaf-2"}),
+        (Subject("rail:h/0", rail=0, plane=0), {"subject": "rail:h/0", "rail": "0", "plane": "0"}),
+    ],
+)
+def test_a_location_has_no_empty_labels(subject: Subject, labels: dict[str, str]) -> None:
+    """Alertmanager drops empty labels, so an alert with them could not be found by its labels; 0 is a value."""
+    assert location_labels(finding(subject=subject, blast_radius=None)) == labels
 
 
 def test_annotations_have_summary_evidence_and_blast_radius() -> None:
@@ -150,25 +150,6 @@ def test_text_of_devices_is_no_markup(text: str, expected: str) -> None:
     assert made.labels["subject"] == made.labels["pod"] == expected
 
 
-def test_links_of_the_finding_take_precedence() -> None:
-    """A link that the detector sets overrides the configured base URL, if its prefix is allowed."""
-    annotations = build_annotations(
-        finding(runbook_url="https://x/a", dashboard_url="https://x/b"),
-        params(runbooks_url="https://y", link_prefixes=["https://x/"]),
-    )
-    assert (annotations["runbook_url"], annotations["dashboard_url"]) == ("https://x/a", "https://x/b")
-
-
-def test_other_links_are_replaced_or_left_out() -> None:
-    """A link of a message that is not below a configured URL never reaches a person."""
-    annotations = build_annotations(
-        finding(runbook_url="https://evil.example/a", dashboard_url="javascript:alert(1)"),
-        params(runbooks_url="https://y"),
-    )
-    assert annotations["runbook_url"] == "https://y/link-down.md"
-    assert "dashboard_url" not in annotations
-
-
 @pytest.mark.parametrize(
     ("link", "is_allowed"),
     [
@@ -200,16 +181,23 @@ def test_a_link_is_allowed_below_a_prefix_only(link: str, is_allowed: bool) -> N
 
 
 @pytest.mark.parametrize(
-    ("base", "expected"),
+    ("runbook", "dashboard", "base", "expected"),
     [
-        ("https://docs.example/runbooks/", "https://docs.example/runbooks/link-down.md"),
-        ("", "docs/runbooks/link-down.md"),
+        ("docs/runbooks/link-down.md", "", "https://y/runbooks/", ("https://y/runbooks/link-down.md", None)),
+        ("docs/runbooks/link-down.md", "", "", ("docs/runbooks/link-down.md", None)),
+        ("https://x/a", "https://x/b", "https://y", ("https://x/a", "https://x/b")),
+        ("https://evil.example/a", "javascript:alert(1)", "https://y", ("https://y/link-down.md", None)),
     ],
+    ids=["page of the repository", "no base URL", "below an allowed prefix", "not allowed"],
 )
-def test_a_runbook_of_the_repository_is_linked_under_the_base_url(base: str, expected: str) -> None:
-    """Findings name the page in the repository; the alert links to the served page."""
-    annotations = build_annotations(finding(runbook_url="docs/runbooks/link-down.md"), params(runbooks_url=base))
-    assert annotations["runbook_url"] == expected
+def test_links_of_the_finding_reach_a_person_only_below_a_configured_url(
+    runbook: str, dashboard: str, base: str, expected: tuple[str, str | None]
+) -> None:
+    """An allowed link overrides the base URL; the alert links to the served page of the repository's runbook."""
+    annotations = build_annotations(
+        finding(runbook_url=runbook, dashboard_url=dashboard), params(runbooks_url=base, link_prefixes=["https://x/"])
+    )
+    assert (annotations["runbook_url"], annotations.get("dashboard_url")) == expected
 
 
 def test_long_evidence_is_truncated_with_a_count() -> None:
@@ -222,12 +210,6 @@ def test_long_evidence_is_truncated_with_a_count() -> None:
 def test_missing_sources_are_annotated() -> None:
     """Missing sources are in the alert, because they lower the confidence."""
     assert build_annotations(finding(coverage=Coverage(1, 2, ("leaf-2/gnmi",))), params())["unseen"] == "leaf-2/gnmi"
-
-
-def test_a_retraction_is_named_in_the_summary() -> None:
-    """The resolution shows the person who was paged that the finding was retracted."""
-    annotations = build_annotations(finding(status=Status.RETRACTED), params())
-    assert annotations["summary"] == "Retracted: host-1 rail 4 has no link"
 
 
 @pytest.mark.parametrize(("started_ns", "expected_ns"), [(T0, T0), (NOW + 5 * S, NOW)])

@@ -1,5 +1,6 @@
 """Tests which alerts are active when: holds, parents, controls, ends, repetition, and takeover."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from streams.notify.alert import Alert
 from streams.notify.notifier import Notifier
-from streams.wire.models import ControlKind, Finding, Severity, Status, Subject
+from streams.wire.models import Control, ControlKind, Finding, Severity, Status, Subject
 from tests.fixtures.notify_examples import T0, S, control, finding, params, resolved
 
 NOW = T0 + 31 * S
@@ -45,25 +46,62 @@ def test_a_critical_finding_pages_after_its_hold_and_not_before() -> None:
     assert active_kinds(notifier) == ["finding", "page"]
 
 
-@pytest.mark.parametrize(
-    "harmless",
-    [
-        finding(severity=Severity.WARNING),
-        finding(severity=Severity.INFO),
-        finding(parent_id="p1"),
-    ],
-)
-def test_a_finding_that_is_not_critical_or_has_a_parent_never_pages(harmless: Finding) -> None:
-    """It is an ordinary alert for its whole duration."""
-    notifier = make_notifier(harmless)
-    post_due(notifier, NOW)
-    post_due(notifier, NOW + 3600 * S)
-    assert active_kinds(notifier) == ["finding"]
+CHILD, PARENT = finding(id="c", parent_id="p"), finding(id="p")
+PARENT_ENDS = finding(id="p", revision=9, status=Status.RESOLVED, resolved_at_ns=NOW)
+LATE = ((1, finding(revision=2)), (1, finding(revision=3)))
+Steps = Sequence[tuple[int, Finding | Control | str]]
+SEQUENCES: dict[str, tuple[Steps, dict[int, str]]] = {
+    "a warning never pages": ([(0, finding(severity=Severity.WARNING))], {0: "finding", 3600: "finding"}),
+    "an INFO never pages": ([(0, finding(severity=Severity.INFO))], {0: "finding", 3600: "finding"}),
+    "a child never pages": ([(0, finding(parent_id="p1"))], {0: "finding", 3600: "finding"}),
+    "a shadow finding has no alert": ([(0, finding(shadow=True))], {3600: ""}),
+    "an end within the hold": ([(0, finding()), (10, resolved(at_ns=NOW + 10 * S))], {0: "finding", 20: ""}),
+    "the hold begins again after a lower severity": (
+        [(0, finding()), (10, finding(revision=2, severity=Severity.WARNING)), (10, finding(revision=3))],
+        {16: "finding", 25: "finding page"},
+    ),
+    "the page returns after maintenance": (
+        [(0, finding()), (30, control(ControlKind.MAINTENANCE, "f1", until_ns=NOW + 100 * S))],
+        {20: "finding page", 30: "finding", 100: "finding page"},
+    ),
+    "the page returns after an acknowledgement": (
+        [(0, finding()), (30, control(ControlKind.ACKNOWLEDGE, "f1", until_ns=NOW + 100 * S))],
+        {20: "finding page", 30: "finding", 100: "finding page"},
+    ),
+    "a removed control is inactive": (
+        [(0, finding()), (0, control(ControlKind.MAINTENANCE, "host-1")), (21, "MAINTENANCE")],
+        {20: "finding", 21: "finding page"},
+    ),
+    "a child is marked while its parent is open": (
+        [(0, CHILD), (1, PARENT), (2, PARENT_ENDS)],
+        {0: "finding", 1: "explained finding finding", 2: "finding"},
+    ),
+    "a child after its parent": (
+        [(0, PARENT), (1, CHILD), (2, PARENT_ENDS)],
+        {1: "explained finding finding", 2: "finding"},
+    ),
+    "a shadow parent mutes nothing": ([(0, CHILD), (0, finding(id="p", shadow=True))], {0: "finding"}),
+    "a late revision after the end": ([(0, finding(revision=3)), (0, resolved()), *LATE], {60: ""}),
+    "a late revision after the tombstone": ([(0, finding(revision=3)), (0, "f1"), *LATE], {60: ""}),
+}
 
 
-def test_a_shadow_finding_has_no_alert() -> None:
-    """It is recorded only."""
-    assert make_notifier(finding(shadow=True)).due(NOW + 3600 * S) == []
+@pytest.mark.parametrize(("steps", "expected"), SEQUENCES.values(), ids=SEQUENCES)
+def test_the_active_alerts_after_a_sequence(steps: Steps, expected: dict[int, str]) -> None:
+    """By second, the kinds of active alerts; a name in a sequence removes a finding or a control."""
+    notifier, left = make_notifier(), list(steps)
+    for second, kinds in expected.items():
+        while left and left[0][0] <= second:
+            at_s, one = left.pop(0)
+            change = notifier.remove if isinstance(one, str) else notifier.process
+            change(one, NOW + at_s * S)  # type: ignore[arg-type]
+        post_due(notifier, NOW + second * S)
+        assert " ".join(active_kinds(notifier)) == kinds, second
+
+
+def test_a_mark_is_posted_before_the_alert_of_its_child() -> None:
+    """The mark mutes the child's alert in Alertmanager."""
+    assert make_notifier(CHILD, PARENT).due(NOW)[0].labels["kind"] == "explained"
 
 
 def test_a_child_with_a_parent_within_the_hold_does_not_page() -> None:
@@ -76,47 +114,6 @@ def test_a_child_with_a_parent_within_the_hold_does_not_page() -> None:
     notifier.process(finding(id="reboot"), NOW + 5 * S)
     paged = [page for s in range(5, 60) for page in pages(post_due(notifier, NOW + s * S), NOW + s * S)]
     assert paged == ["reboot"]
-
-
-def test_an_episode_that_ends_within_the_hold_does_not_page() -> None:
-    """An outage of ten seconds pages no one, even if the notifier was busy when the hold ended."""
-    notifier = make_notifier(finding())
-    post_due(notifier, NOW)
-    notifier.process(resolved(at_ns=NOW + 10 * S), NOW + 10 * S)
-    assert not pages(post_due(notifier, NOW + 20 * S), NOW + 20 * S)
-    assert not notifier.desired_alerts
-
-
-def test_the_hold_restarts_after_a_lower_severity() -> None:
-    """The hold must be uninterrupted, even if both revisions arrive in one batch."""
-    notifier = make_notifier(finding())
-    notifier.process(finding(revision=2, severity=Severity.WARNING), NOW + 10 * S)
-    notifier.process(finding(revision=3), NOW + 10 * S)
-    assert not pages(post_due(notifier, NOW + 16 * S), NOW + 16 * S)
-    assert pages(post_due(notifier, NOW + 25 * S), NOW + 25 * S) == ["f1"]
-
-
-@pytest.mark.parametrize("kind", [ControlKind.MAINTENANCE, ControlKind.ACKNOWLEDGE])
-def test_a_control_ends_the_page_and_the_page_returns_after_its_end(kind: ControlKind) -> None:
-    """A page becomes an ordinary alert while the control is active, whenever the control arrives."""
-    notifier = make_notifier(finding())
-    post_due(notifier, NOW + 20 * S)
-    notifier.process(control(kind, "f1", until_ns=NOW + 100 * S), NOW + 30 * S)
-    post_due(notifier, NOW + 30 * S)
-    assert active_kinds(notifier) == ["finding"]
-    post_due(notifier, NOW + 100 * S)
-    assert active_kinds(notifier) == ["finding", "page"]
-
-
-def test_a_removed_control_is_inactive() -> None:
-    """The page returns after the tombstone of a control."""
-    notifier = make_notifier(finding())
-    notifier.process(control(ControlKind.MAINTENANCE, "host-1"), NOW)
-    post_due(notifier, NOW + 20 * S)
-    assert active_kinds(notifier) == ["finding"]
-    notifier.remove("MAINTENANCE", NOW + 21 * S)
-    post_due(notifier, NOW + 21 * S)
-    assert active_kinds(notifier) == ["finding", "page"]
 
 
 @given(
@@ -149,28 +146,6 @@ def test_the_alert_of_an_open_finding_never_ends(
         kinds = {a.labels["kind"] for a in notifier.desired_alerts.values() if a.labels["finding_id"] == "f1"}
         assert {"finding"} <= kinds <= {"finding", expected}
         assert ("explained" in kinds) is bool(parent and parent_is_open)
-
-
-def test_a_child_is_marked_while_its_parent_is_open_whatever_comes_first() -> None:
-    """The mark mutes the child's alert in Alertmanager; it is posted before the child's, and ends with the parent."""
-    child, parent = finding(id="c", parent_id="p"), finding(id="p")
-    for first, second in ((child, parent), (parent, child)):
-        notifier = make_notifier(first)
-        post_due(notifier, NOW)
-        notifier.process(second, NOW + S)
-        post_due(notifier, NOW + S)
-        assert active_kinds(notifier) == ["explained", "finding", "finding"]
-        notifier.process(finding(id="p", revision=9, status=Status.RESOLVED, resolved_at_ns=NOW), NOW + 2 * S)
-        post_due(notifier, NOW + 2 * S)
-        assert active_kinds(notifier) == ["finding"]
-    assert make_notifier(child, parent).due(NOW)[0].labels["kind"] == "explained"
-
-
-def test_a_shadow_parent_does_not_mute() -> None:
-    """Its own alert does not exist, so the child's must be seen."""
-    notifier = make_notifier(finding(id="c", parent_id="p"), finding(id="p", shadow=True))
-    post_due(notifier, NOW)
-    assert active_kinds(notifier) == ["finding"]
 
 
 def test_a_moved_subject_does_not_page_again() -> None:
@@ -251,45 +226,29 @@ def test_a_successor_ends_what_ended_while_alertmanager_was_away() -> None:
     ]
 
 
-def test_a_retraction_ends_the_alert_with_a_summary_that_names_it() -> None:
-    """The summary of the resolution begins with `Retracted`."""
+@pytest.mark.parametrize(
+    ("ending", "ends_s", "summary"),
+    [
+        (resolved(at_ns=NOW + 5 * S), 5, "host-1"),
+        (resolved(at_ns=NOW + 900 * S), 60, "host-1"),
+        (resolved(status=Status.RETRACTED), 59, "Retracted"),
+        (None, 50, "host-1"),
+    ],
+    ids=["event time", "clock ahead", "retracted", "tombstone"],
+)
+def test_an_alert_ends_with_its_finding_and_never_in_the_future(
+    ending: Finding | None, ends_s: int, summary: str
+) -> None:
+    """It ends also with the tombstone of findings-open; a retraction is named in the summary."""
     notifier = make_notifier(finding())
     post_due(notifier, NOW)
-    notifier.process(resolved(status=Status.RETRACTED), NOW + 60 * S)
+    if ending is None:
+        notifier.remove("f1", NOW + 50 * S)
+    else:
+        notifier.process(ending, NOW + 60 * S)
     (end,) = post_due(notifier, NOW + 60 * S)
-    assert end.ends_at_ns <= NOW + 60 * S
-    assert end.annotations["summary"].startswith("Retracted")
-
-
-def test_an_end_in_the_future_is_now() -> None:
-    """A device's clock ahead of ours does not keep the alert open."""
-    notifier = make_notifier(finding())
-    post_due(notifier, NOW)
-    notifier.process(resolved(at_ns=NOW + 900 * S), NOW + 60 * S)
-    (end,) = post_due(notifier, NOW + 60 * S)
-    assert end.ends_at_ns == NOW + 60 * S
-
-
-def test_a_tombstone_ends_an_open_alert() -> None:
-    """An alert ends when findings-open removes its episode, even if its last revision was never read."""
-    notifier = make_notifier(finding())
-    post_due(notifier, NOW)
-    notifier.remove("f1", NOW + 50 * S)
-    (end,) = post_due(notifier, NOW + 60 * S)
-    assert end.ends_at_ns == NOW + 50 * S
-
-
-def test_late_revisions_reopen_nothing() -> None:
-    """Two topics are read concurrently: an old revision after the end, or after the tombstone, is ignored."""
-    for tombstone in (False, True):
-        notifier = make_notifier(finding(revision=3))
-        if tombstone:
-            notifier.remove("f1", NOW)
-        else:
-            notifier.process(resolved(), NOW)
-        notifier.process(finding(revision=2), NOW + S)
-        notifier.process(finding(revision=3), NOW + S)
-        assert notifier.due(NOW + 60 * S) == []
+    assert end.ends_at_ns == NOW + ends_s * S
+    assert end.annotations["summary"].startswith(summary)
 
 
 def test_an_open_alert_is_repeated_each_minute_with_a_later_end() -> None:

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from streams.fabric.intervals import intersect, merge_intervals, overlaps_any, total_length
 from streams.fabric.job_placement import JobAllocation
 from streams.report.job.footprint import JobFootprint, job_coverage, job_footprint
 from streams.report.job.impact import job_impacts
@@ -41,14 +40,6 @@ def _of(identity: str, subject: Subject, begin: float = 100, **more: Any) -> Fin
 
 def _link(cable: LinkRow) -> Subject:
     return Subject(cable.id, Endpoint(cable.lower, cable.lower_port), Endpoint(cable.upper, cable.upper_port))
-
-
-def test_time_is_joined_cut_and_counted() -> None:
-    """Overlaps are counted once; a moment overlaps the interval around it."""
-    assert merge_intervals([(5, 9), (1, 3), (2, 4)]) == [(1, 4), (5, 9)]
-    assert intersect([(0, 10)], [(5, 20), (8, 30)]) == [(5, 10)]
-    assert total_length([(1, 4), (5, 9)]) == 7
-    assert overlaps_any([(1, 4)], (3, 3)) and not overlaps_any([(1, 4)], (4, 4))
 
 
 def test_the_paths_of_a_job_go_as_far_up_as_its_hosts_lie_apart() -> None:

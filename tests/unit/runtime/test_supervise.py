@@ -26,21 +26,16 @@ def end_and_wait(supervisor: Supervisor, starts: FakeStarts, clock: FakeSeconds,
     supervisor.tick()
 
 
-def test_a_killed_part_is_restarted_within_a_second(tmp_path: Path) -> None:
+def test_a_killed_part_is_restarted_within_a_second_and_a_running_one_never(tmp_path: Path) -> None:
     """The first backoff is less than a second."""
-    supervisor, starts, clock = supervised(tmp_path)
-    end_and_wait(supervisor, starts, clock, 0.5)
-    assert starts.started == [WORKER.command] * 2
-    assert [(s.running, s.restarts) for s in supervisor.states()] == [(True, 1)]
-
-
-def test_a_running_part_is_not_restarted(tmp_path: Path) -> None:
-    """A tick starts nothing while every part runs."""
     supervisor, starts, clock = supervised(tmp_path)
     for _ in range(100):
         clock.now += 1
         supervisor.tick()
     assert len(starts.started) == 1
+    end_and_wait(supervisor, starts, clock, 0.5)
+    assert starts.started == [WORKER.command] * 2
+    assert [(s.running, s.restarts) for s in supervisor.states()] == [(True, 1)]
 
 
 def test_the_backoff_grows_with_each_restart(tmp_path: Path) -> None:

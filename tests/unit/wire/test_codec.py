@@ -158,37 +158,43 @@ def test_values_are_views_of_the_message() -> None:
     assert np.isnan(read.gauges.values[1, 1])
 
 
-@pytest.mark.parametrize("change", ["short", "long", "index", "delays"])
-def test_a_wrong_length_is_refused_with_the_device(change: str) -> None:
-    """A table with inconsistent parts makes the whole message unreadable, and the error names the device."""
+def _spoil(wire: telemetry_pb2.Samples, change: str) -> None:
+    match change:
+        case "fewer values":
+            wire.counters.values = wire.counters.values[:-1]
+        case "more values":
+            wire.gauges.values += bytes(8)
+        case "more indices":
+            wire.counters.index.append(0)
+        case "more delays":
+            wire.row_delay_us.append(1)
+        case "row before the first time":
+            wire.sampled_at_ns, wire.row_delay_us[-1] = 1, -1
+        case "row after the last time":
+            wire.sampled_at_ns, wire.row_delay_us[-1] = MAX_TIME_NS, 1
+        case "no device":
+            wire.device = ""
+        case "counter in gauges":
+            wire.gauges.metric[0] = Metric.RX_BYTES  # type: ignore[call-overload]
+        case "gauge in counters":
+            wire.counters.metric[0] = Metric.OPER_UP  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("fewer values", "leaf1"), ("more values", "leaf1"), ("more indices", "leaf1"), ("more delays", "leaf1"),
+        ("row before the first time", "leaf1: the time of a row"),
+        ("row after the last time", "leaf1: the time of a row"), ("no device", "without a device"),
+        ("counter in gauges", "leaf1: gauges contain a metric of the other kind"),
+        ("gauge in counters", "leaf1: counters contain a metric of the other kind"),
+    ],
+)  # fmt: skip
+def test_inconsistent_samples_are_refused_with_their_device(change: str, reason: str) -> None:
+    """Parts of different lengths, a time of one row beyond the bounds, a value that would be a wrong number."""
     wire = _wire()
-    if change == "short":
-        wire.counters.values = wire.counters.values[:-1]
-    elif change == "long":
-        wire.gauges.values += bytes(8)
-    elif change == "index":
-        wire.counters.index.append(0)
-    else:
-        wire.row_delay_us.append(1)
-    with pytest.raises(Reject, match="leaf1"):
-        codec.from_bytes(Samples, wire.SerializeToString())
-
-
-@pytest.mark.parametrize(("sampled_at_ns", "delay_us"), [(1, -1), (MAX_TIME_NS, 1)])
-def test_a_row_that_was_read_beyond_the_bounds_of_time_is_refused(sampled_at_ns: int, delay_us: int) -> None:
-    """The message's own time is within them; the delay of one of its rows leads out of them."""
-    wire = _wire()
-    wire.sampled_at_ns = sampled_at_ns
-    wire.row_delay_us[:] = [0] * (len(wire.row) - 1) + [delay_us]
-    with pytest.raises(Reject, match="leaf1: the time of a row"):
-        codec.from_bytes(Samples, wire.SerializeToString())
-
-
-def test_samples_without_a_device_are_refused() -> None:
-    """Their device would be unknown."""
-    wire = _wire()
-    wire.device = ""
-    with pytest.raises(Reject, match="without a device"):
+    _spoil(wire, change)
+    with pytest.raises(Reject, match=reason):
         codec.from_bytes(Samples, wire.SerializeToString())
 
 
@@ -199,15 +205,3 @@ def test_a_metric_of_a_later_version_is_omitted() -> None:
     read = codec.from_bytes(Samples, wire.SerializeToString())
     assert (read.counters.metric, read.counters.index) == ((Metric.LANE_RAW_ERRORS,), (3,))
     assert read.counters.values.tolist() == [[0, 5]]
-
-
-@pytest.mark.parametrize("table", ["counters", "gauges"])
-def test_a_metric_in_the_table_of_the_other_kind_is_refused(table: str) -> None:
-    """A counter decoded as a double, or a gauge as an integer, would be a wrong number."""
-    wire = _wire()
-    if table == "gauges":
-        wire.gauges.metric[0] = Metric.RX_BYTES  # type: ignore[call-overload]
-    else:
-        wire.counters.metric[0] = Metric.OPER_UP  # type: ignore[call-overload]
-    with pytest.raises(Reject, match=f"leaf1: {table} contain a metric of the other kind"):
-        codec.from_bytes(Samples, wire.SerializeToString())

@@ -17,16 +17,19 @@ MISSED = Score((), (Truth(0, 1, Condition.LINK_DOWN, "leaf1", "e1"),), ())
 PERFECT = Score((), (), ())
 
 
-def test_a_perfect_score_without_problems_is_fine() -> None:
-    """Nothing missed, nothing invented, nothing else wrong."""
-    assert build_report(DemoState(0.0), PERFECT, (), ()).is_passed
-
-
-def test_a_missed_fault_is_not_fine() -> None:
-    """The report names what was missed."""
-    report = build_report(DemoState(0.0), MISSED, (), ())
-    assert not report.is_passed
-    assert "missed: link/down leaf1/e1" in "\n".join(report.lines())
+@pytest.mark.parametrize(
+    ("score", "is_passed", "line"),
+    [(PERFECT, True, ""), (MISSED, False, "missed: link/down leaf1/e1"), (None, True, "")],
+    ids=["perfect", "missed", "a recording without a truth"],
+)
+def test_a_report_without_problems_passes_with_a_perfect_score_or_none(
+    score: Score | None, is_passed: bool, line: str
+) -> None:
+    """It names what was missed."""
+    report = build_report(DemoState(0.0), score, (), ())
+    assert report.is_passed is is_passed
+    assert line in "\n".join(report.lines())
+    assert (report.as_dict()["score"] is None) is (score is None)
 
 
 def test_a_problem_is_not_fine_however_good_the_score() -> None:
@@ -40,13 +43,6 @@ def test_a_problem_is_not_fine_however_good_the_score() -> None:
     lines = "\n".join(report.lines())
     assert "problem: no rows in events" in lines
     assert "has the ids a and b" in lines
-
-
-def test_a_recording_without_a_truth_has_no_score() -> None:
-    """Then only what is wrong with the run itself counts."""
-    report = build_report(DemoState(0.0), None, (), ())
-    assert report.is_passed
-    assert report.as_dict()["score"] is None
 
 
 def test_restarts_are_listed() -> None:
