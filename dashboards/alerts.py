@@ -7,7 +7,7 @@ point.
 import json
 
 from dashboards.clickhouse import Target
-from dashboards.fabric import SINK_LIMITS
+from dashboards.pipeline import SINK_LIMITS
 from dashboards.queries.pipeline import SINK_DELAY
 from dashboards.queries.query import Query
 

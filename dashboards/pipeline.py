@@ -3,7 +3,6 @@
 from grafana_foundation_sdk.builders import dashboard as build
 
 from dashboards.board import empty_board, runbooks, source
-from dashboards.fabric import SINK_LIMITS
 from dashboards.limits import DETECT
 from dashboards.links import PIPELINE, to_host
 from dashboards.looks import CRITICAL, HEALTHY, NEUTRAL, WARNING
@@ -13,6 +12,8 @@ from dashboards.tables import Column, moment, table
 
 UID = PIPELINE
 DESCRIPTION = "Does the pipeline itself work: rates, lag, lateness, rejects, collectors, storage."
+SINK_LIMITS = [(0, HEALTHY), (45, WARNING), (120, CRITICAL)]
+"""Limits of the newest row's age in seconds; with little data the sink waits up to 30 s before it writes."""
 _SILENT = "No stage reported in this time range."
 _NO_SAMPLES = "No sample arrived in this time range."
 

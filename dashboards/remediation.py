@@ -51,6 +51,24 @@ def _now(made: build.Dashboard) -> None:
     )  # fmt: skip
     made.with_panel(
         table(
+            "Waiting for a person",
+            "Approvals first, then what a person must finish, the oldest first. The command approves or rejects"
+            " (`railsight reject` takes the same id), or explains.",
+            queries.WAITING,
+            {
+                "decided_at": moment("Since"),
+                "action": Column("Action", 120, links=to_finding("finding") | to_link("target")),
+                "state": Column("State", 90, colors=STATES), "target": Column("Target", 260, wrap=True),
+                "command": Column("Command", 330, wrap=True), "reason": Column("Reason", wrap=True),
+                "finding": Column(hidden=True),
+            },
+            empty="Nothing is known to wait for a person at the end of the time range.",
+            height=6,
+            width=24,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
             "Decisions",
             "Those of the time range and those that are not over, the newest first; for a denial the constraint, the"
             " observed value and its limit.",
@@ -58,7 +76,7 @@ def _now(made: build.Dashboard) -> None:
             {
                 "decided_at": moment("Changed"),
                 "action": Column("Action", 120, links=to_finding("finding") | to_link("target")),
-                "state": Column("State", 90, colors=STATES), "target": Column("Target", 215),
+                "state": Column("State", 90, colors=STATES), "target": Column("Target", 215, wrap=True),
                 "reason": Column("Reason", wrap=True),
                 "constraint": Column("Constraint", 120), "surviving": Column("Surviving", 85),
                 "repair_hint": Column("Repair", 215, wrap=True), "actor": Column("By", 80),
@@ -87,7 +105,7 @@ def _now(made: build.Dashboard) -> None:
             {
                 "constraint": Column("Constraint", 120), "times": Column("Times", 60),
                 "remediations": Column("Of", 50), "guard": Column("Guard", 60),
-                "newest": Column("Newest", wrap=True), "target": Column("Target", 220),
+                "newest": Column("Newest", wrap=True), "target": Column("Target", 220, wrap=True),
             },
             empty="No constraint is known to have bound in this time range.",
         )

@@ -25,6 +25,16 @@ WORST_LAG = Query(
 )""",
     ("lag",),
 )
+# The findings are as of the oldest watermark of a stage's partition. Like SINK_DELAY it compares with the clock.
+FINDINGS_LAG = Query(
+    """SELECT greatest(0, dateDiff('millisecond', min(newest), now64(3)) / 1000) AS behind FROM (
+    SELECT stage, partition, argMax(watermark, arrived_at) AS newest FROM progress
+    WHERE arrived_at > (SELECT max(arrived_at) FROM progress WHERE arrived_at >= $__fromTime) - INTERVAL 120 SECOND
+        AND watermark > toDateTime64('1971-01-01', 9, 'UTC')
+    GROUP BY stage, partition
+) HAVING count() > 0""",
+    ("behind",),
+)
 COLLECTOR_COUNT = Query(
     f"""SELECT if({WORKS}, countIf(answers), NULL) AS reachable, if({WORKS}, countIf(NOT answers), NULL) AS failing
 FROM (

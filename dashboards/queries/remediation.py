@@ -104,6 +104,14 @@ FROM {DECIDED}
 WHERE $__timeFilter(decided_at) OR {STATE} NOT IN {_OVER} ORDER BY decided_at DESC LIMIT 200""",
     ("decided_at", "action", "state", "target", "reason", "constraint", "surviving", "repair_hint", "actor", "finding"),
 )
+WAITING = Query(
+    f"""SELECT decided_at, action, {STATE} AS state, subject_id AS target,
+    concat('railsight ', if(state = 'waiting', 'approve', 'remediations'), ' ', id) AS command, reason,
+    finding_ids[1] AS finding
+FROM {DECIDED} WHERE {STATE} IN ('waiting', 'escalated', 'no_answer')
+ORDER BY state = 'waiting' DESC, decided_at LIMIT 100""",
+    ("decided_at", "action", "state", "target", "command", "reason", "finding"),
+)
 CONTROLS = Query(
     """SELECT kind, if(subject_id = '', 'everything', subject_id) AS subject, actor, reason, at, until FROM (
     SELECT id, argMax(kind, kafka_offset) AS kind, argMax(subject_id, kafka_offset) AS subject_id,

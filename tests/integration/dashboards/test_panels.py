@@ -11,7 +11,7 @@ from dashboards.looks import CRITICAL, HEALTHY, INFO, UNKNOWN, UNOBSERVED, WARNI
 from lab.preview.reading import Shown, View, opened, stat, state
 from tests.integration.dashboards.fabric import FROM, NOW, Board, at, finding, inventory_rows, pipeline_rows
 
-STATS = ("Critical", "Other open findings", "Sources observed", "Not collected", "Newest row")
+STATS = ("Critical", "Other open findings", "Sources observed", "Not collected", "Findings lag")
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_healthy_fabric_is_green(fabric: dict[str, Any], empty: Board) -> None
     empty.fill({name: rows for name, rows in tables.items() if rows})
     assert set(places(fabric, empty).values()) == {Shown("healthy", HEALTHY)}
     shown = colors(fabric, empty)
-    delay = shown.pop("Newest row")  # its age is against the clock: the rows are a minute old
+    delay = shown.pop("Findings lag")  # its age is against the clock: the rows are a minute old
     assert {color for tiles in shown.values() for color in tiles} == {HEALTHY}
     assert delay in ([HEALTHY], [WARNING], [CRITICAL])
 
@@ -91,7 +91,7 @@ def test_without_a_pipeline_no_count_is_green(fabric: dict[str, Any], board: Boa
     shown = colors(fabric, board, to=NOW + 200)
     grey = {title for title in STATS if shown[title] == [UNOBSERVED] * len(shown[title])}
     assert {"Critical", "Other open findings"} <= grey
-    assert HEALTHY not in {color for title in STATS if title != "Newest row" for color in shown[title]}
+    assert HEALTHY not in {color for title in STATS if title != "Findings lag" for color in shown[title]}
 
 
 def test_without_data_and_without_clickhouse_everything_is_grey(fabric: dict[str, Any], empty: Board) -> None:
