@@ -44,7 +44,7 @@ Name = Literal[
 ]
 
 
-Gauge = Literal["waiting", "clock_offset_seconds", "sensors_left_out"]
+Gauge = Literal["waiting", "clock_offset_seconds", "sensors_left_out", "hidden_hosts"]
 
 _TOPIC, _DEVICE, _NOTHING = "topic", "device, or the local reader", "empty"
 
@@ -113,6 +113,7 @@ MEANINGS: dict[Name | Gauge, Meaning] = {
     ),
     "waiting": Meaning("records", _NOTHING, "Records that Kafka has not acknowledged yet."),
     "clock_offset_seconds": Meaning("seconds", _DEVICE, "Device clock minus local clock."),
+    "hidden_hosts": Meaning("hosts", "scheduler", "Allocated hosts on which the scheduler shows no job to this login."),
     "sensors_left_out": Meaning("sensors", _DEVICE, "Sensors that may be a port's and match none."),
 }
 """The meaning of each metric; a test checks that it is complete."""

@@ -1,7 +1,9 @@
 """The jobs collector writes the schedulers' jobs to the topic of jobs, which is its only state."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -10,13 +12,13 @@ from collectors.core.context import CollectorContext
 from collectors.core.poll import Pace, poll
 from collectors.core.spec import Spec
 from collectors.jobs.kubernetes import KubernetesFollower, Pods
-from collectors.jobs.kubernetes_parse import gpu_pod, snapshot
-from collectors.jobs.ledger import JobFeed, Ledger, Snapshot
+from collectors.jobs.kubernetes_parse import snapshot_of
+from collectors.jobs.ledger import JobFeed, Ledger, Snapshot, hidden_problem
 from collectors.jobs.params import Params, SchedulerParams, SlurmParams
-from collectors.jobs.slurm_parse import parse
-from collectors.jobs.slurm_read import read_jobs
+from collectors.jobs.slurm_parse import allocated_hosts, parse
+from collectors.jobs.slurm_read import read_jobs, read_nodes
 from streams.wire import codec
-from streams.wire.errors import Misconfigured, Retry
+from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Job
 from streams.wire.retry import Backoff, Failure, retry
 from streams.wire.standalone_consumer import AWAY, open_consumer, read_compacted
@@ -50,11 +52,41 @@ async def slurm_snapshot(params: SlurmParams, context: CollectorContext) -> Snap
     return await asyncio.to_thread(parse, data, params, context.clock.now_ns())
 
 
+async def with_nodes(snapshot: Snapshot, params: SlurmParams) -> Snapshot:
+    """Return the snapshot with the allocated hosts; unchanged if `command` has no place for sinfo.
+
+    Raises Retry, Reject and Misconfigured.
+    """
+    try:
+        async with asyncio.timeout(params.deadline_s):
+            data = await read_nodes(params)
+    except TimeoutError as error:
+        raise Retry(f"slurmctld does not report its nodes within {params.deadline_s:g} s") from error
+    return snapshot if data is None else replace(snapshot, allocated=allocated_hosts(data, params))
+
+
+_NODES_EVERY_S = 60.0
+"""The interval at which it is checked that each allocated node has a job."""
+
+
 async def follow_slurm(params: SlurmParams, feed: JobFeed, context: CollectorContext) -> None:
-    """Poll until cancelled."""
+    """Poll until cancelled; the nodes are read at intervals, and where a job is missing: without them none ends."""
+    nodes_s = -math.inf
 
     async def read() -> None:
-        feed.observe(await slurm_snapshot(params, context))
+        nonlocal nodes_s
+        snapshot = await slurm_snapshot(params, context)
+        now_s = asyncio.get_running_loop().time()
+        is_missing = feed.is_missing(snapshot)
+        if is_missing or now_s - nodes_s >= _NODES_EVERY_S:
+            nodes_s = now_s
+            try:
+                snapshot = await with_nodes(snapshot, params)
+            except (Retry, Reject) as error:
+                if is_missing:
+                    raise
+                _log.warning("the nodes of Slurm are unknown", why=str(error))
+        feed.observe(snapshot)
 
     await poll(params.name, read, Pace(params.cadence_s), context.metrics, context.rng, feed.failed)
 
@@ -113,14 +145,21 @@ async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[
     """Yield one line of JSON for each job on each host; raises Retry if a scheduler does not answer."""
     checked(params)
     if params.slurm is not None:
-        for job in (await slurm_snapshot(params.slurm, context)).jobs:
+        for job in _reported(await with_nodes(await slurm_snapshot(params.slurm, context), params.slurm)):
             yield codec.to_json(job).decode()
     if params.kubernetes is not None:
         pods, _ = await asyncio.to_thread(Pods(params.kubernetes).list_all)
-        now_ns = context.clock.now_ns()
-        found = [made for pod in pods if (made := gpu_pod(pod, params.kubernetes, now_ns)) is not None]
-        for job in snapshot(found, params.kubernetes).jobs:
+        for job in _reported(snapshot_of(pods, params.kubernetes, context.clock.now_ns())):
             yield codec.to_json(job).decode()
+
+
+def _reported(snapshot: Snapshot) -> tuple[Job, ...]:
+    """Return the jobs of a snapshot, after a warning for each that cannot be read and for hidden ones."""
+    for reason in snapshot.unreadable:
+        _log.warning("job unreadable", why=reason)
+    if problem := hidden_problem(snapshot.hidden()):
+        _log.warning(problem)
+    return snapshot.jobs
 
 
 SPEC = Spec(

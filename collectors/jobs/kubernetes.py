@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import orjson
 
 from collectors.core.context import CollectorContext
-from collectors.jobs.kubernetes_parse import GpuPod, gpu_pod, snapshot
+from collectors.jobs.kubernetes_parse import GpuPod, gpu_pod, job_of, snapshot
 from collectors.jobs.ledger import JobFeed
 from collectors.jobs.params import KubernetesParams
 from streams.wire.errors import Misconfigured, Reject, Retry
@@ -94,6 +94,8 @@ class Pods:
         raise Retry(f"kubernetes: {status or ''} {why}") from cause
 
 
+Unreadable = tuple[str, str]
+"""Why a pod is unreadable, and the job that it belongs to."""
 Event = tuple[str, dict[str, Any]]
 Item = Event | BaseException | None
 """A change, the error that ended a watch, or its end."""
@@ -124,7 +126,7 @@ class KubernetesFollower:
         self._context = context
         self._retry_s = retry_s
         self._pods: dict[str, GpuPod] = {}
-        self._unreadable: dict[str, str] = {}
+        self._unreadable: dict[str, Unreadable] = {}
         self._version = ""
 
     async def run(self) -> None:
@@ -211,10 +213,11 @@ class KubernetesFollower:
         try:
             made = gpu_pod(pod, self._params, self._context.clock.now_ns())
         except Reject as error:
-            self._unreadable[uid] = f"{pod['metadata'].get('name')}: {error}"
+            self._unreadable[uid] = f"{pod['metadata'].get('name')}: {error}", job_of(pod, self._params)
             return
         if made is not None:
             self._pods[uid] = made
 
     def _publish(self) -> None:
-        self._feed.observe(snapshot(self._pods.values(), self._params, self._unreadable.values()))
+        reasons, jobs = zip(*self._unreadable.values(), strict=True) if self._unreadable else ((), ())
+        self._feed.observe(snapshot(self._pods.values(), self._params, reasons, jobs))

@@ -22,14 +22,22 @@ from streams.wire.topics import JOBS, Record, encode, tombstone
 class Snapshot:
     """The jobs of one answer.
 
-    `jobs` has the stays on hosts, including ended ones for as long as the scheduler has them. `runs` has the present
+    `jobs` has the stays on hosts, including ended ones for as long as the scheduler has them; a stay whose end is
+    unknown ends 1 ns after its start. `runs` has the present
     run of every job of the scheduler, including waiting jobs. `unreadable` has the jobs that could not be parsed: if
-    there are any, a missing job may be one of them.
+    there are any, a missing job may be one of them; one of `unreadable_jobs`, if these are known. `allocated` has the
+    hosts that the scheduler shows as allocated, None if that is unknown.
     """
 
     jobs: tuple[Job, ...]
     runs: Mapping[str, int]
     unreadable: tuple[str, ...] = ()
+    unreadable_jobs: frozenset[str] = frozenset()
+    allocated: frozenset[str] | None = None
+
+    def hidden(self) -> frozenset[str]:
+        """Return the allocated hosts on which the answer has no job: the reader is not shown the jobs there."""
+        return (self.allocated or frozenset()) - {job.device for job in self.jobs if job.end_ns is None}
 
 
 MAX_NUMBER = 2**31 - 1
@@ -97,16 +105,32 @@ class Ledger:
             before = self._known.get(stay)
             if before is None and job.end_ns is not None and job.end_ns < at_ns - self.retain_ns:
                 continue
-            if (now := _continued(before, job)) != before:
+            if (now := _continued(before, job, at_ns)) != before:
                 changed.append(self._set(now))
         missing = [job for job in self.running if _stay(job) not in present]
         stays_of: dict[str, list[Job]] = defaultdict(list)
         for job in snapshot.jobs:
             stays_of[job.job].append(job)
         after = [self._without(job, stays_of[job.job], snapshot, at_ns) for job in missing]
+        after = self._without_hidden(missing, after, snapshot, at_ns)
         changed += [self._set(now) for job, now in zip(missing, after, strict=True) if now != job]
         self._answered_ns = at_ns
         return changed
+
+    def is_missing(self, snapshot: Snapshot) -> bool:
+        """Return whether an answer lacks a running job without a reason."""
+        present = {job.job for job in snapshot.jobs}
+        return any(job.job not in present and job.job not in snapshot.runs for job in self.running)
+
+    def _without_hidden(self, missing: list[Job], after: list[Job], snapshot: Snapshot, at_ns: int) -> list[Job]:
+        """Return the forms of the missing stays, of which those on hidden hosts have not ended."""
+        hidden = snapshot.hidden()
+        return [self._stale(job, at_ns) if now.state == GONE and job.device in hidden else now
+                for job, now in zip(missing, after, strict=True)]  # fmt: skip
+
+    def _stale(self, job: Job, at_ns: int) -> Job:
+        since_ns = self._missing_since.setdefault(_stay(job), self._answered_ns or at_ns)
+        return job if job.stale_since_ns is not None else replace(job, stale_since_ns=since_ns)
 
     def mark_stale(self, at_ns: int) -> list[Job]:
         """Return the running stays that are newly marked stale, because the scheduler does not answer.
@@ -134,31 +158,48 @@ class Ledger:
                 return _ended(job, at_ns, LEFT)
             began_ns = min((other.start_ns for other in others if other.run > job.run), default=at_ns)
             return _ended(job, min(began_ns, at_ns), REQUEUED)
-        if snapshot.unreadable:
+        if snapshot.unreadable and (not snapshot.unreadable_jobs or job.job in snapshot.unreadable_jobs):
             return job
         since_ns = self._missing_since.setdefault(_stay(job), self._answered_ns or at_ns)
         if at_ns - since_ns >= self.absent_ns:
             return _ended(job, since_ns if self.absent_ns else at_ns, GONE)
-        return job if job.stale_since_ns is not None else replace(job, stale_since_ns=since_ns)
+        return self._stale(job, at_ns)
 
 
 def _stay(job: Job) -> Stay:
     return Stay(job.job, job.device, job.run)
 
 
-def _continued(before: Job | None, job: Job) -> Job:
+def _continued(before: Job | None, job: Job, at_ns: int) -> Job:
     """Return a reported stay with its published start: readers would take another start for another stay.
 
-    A start after the stay's end is another stay, of a job with the same name.
+    A start after the stay's end is another stay, of a job with the same name. An end that the scheduler does not know
+    is that of the first answer with it.
     """
     if before is None or (before.end_ns is not None and job.start_ns >= before.end_ns):
         return job
-    end_ns = None if job.end_ns is None else max(job.end_ns, before.start_ns + 1)
-    return replace(job, start_ns=before.start_ns, end_ns=end_ns)
+    end_ns = job.end_ns
+    if end_ns == job.start_ns + 1:
+        end_ns = before.end_ns or at_ns
+    return replace(job, start_ns=before.start_ns, end_ns=None if end_ns is None else max(end_ns, before.start_ns + 1))
 
 
 def _ended(job: Job, at_ns: int, state: str) -> Job:
     return replace(job, end_ns=max(at_ns, job.start_ns + 1), state=state, stale_since_ns=None)
+
+
+_NAMES = 5
+
+
+def hidden_problem(hidden: frozenset[str]) -> str:
+    """Return the description of allocated hosts without a job; empty if there are none."""
+    if not hidden:
+        return ""
+    names = ", ".join(sorted(hidden)[:_NAMES]) + (", …" if len(hidden) > _NAMES else "")
+    return (
+        f"{len(hidden)} allocated hosts have no job in the answer ({names}): the login may not see all jobs"
+        " (PrivateData, hidden partitions); use a login with the privilege of an operator"
+    )
 
 
 class JobFeed:
@@ -173,7 +214,13 @@ class JobFeed:
         """Records that the full buffer refused, by key: they are offered again, because nothing else repeats them."""
         self._answered_ns = context.clock.now_ns()
         self._problem: str | None = "no answer yet"
-        context.health.ready_while(f"scheduler {name}", lambda: self._problem or "")
+        self._hidden: frozenset[str] = frozenset()
+        self._hidden_problem = ""
+        context.health.ready_while(f"scheduler {name}", lambda: self._problem or self._hidden_problem)
+
+    def is_missing(self, snapshot: Snapshot) -> bool:
+        """Return whether an answer lacks a running job without a reason."""
+        return self._ledger.is_missing(snapshot)
 
     def observe(self, snapshot: Snapshot) -> None:
         """Publish the changes of an answer."""
@@ -185,9 +232,22 @@ class JobFeed:
             _log.warning("job unreadable", scheduler=self._name, why=reason)
         self._context.metrics.add("unreadable", self._name, len(snapshot.unreadable))
         self._context.metrics.add("updates", self._name, len(snapshot.jobs))
+        self._check_hidden(snapshot)
         self._publish(self._ledger.observe(snapshot, now_ns))
         for job in self._ledger.expire(now_ns):
             self._offer(tombstone(JOBS, encode(JOBS, job).key.decode()))
+
+    def _check_hidden(self, snapshot: Snapshot) -> None:
+        """Report the hosts that were hidden in two readings of the nodes; a job may start between two commands."""
+        if snapshot.allocated is None:
+            return
+        before, self._hidden = self._hidden, snapshot.hidden()
+        hidden = self._hidden & before
+        self._context.metrics.set("hidden_hosts", len(hidden), self._name)
+        problem = hidden_problem(hidden)
+        if problem and not self._hidden_problem:
+            _log.warning(problem, scheduler=self._name)
+        self._hidden_problem = problem
 
     def failed(self, why: str) -> None:
         """Mark the running jobs as stale if the scheduler has not answered for too long."""

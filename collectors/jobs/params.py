@@ -1,5 +1,6 @@
 """Settings of the jobs collector: the schedulers, and the mapping of jobs to teams and tenants."""
 
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -21,7 +22,9 @@ class SchedulerParams(BaseModel):
     prefix: str = Field(default="", max_length=64)
     """Prefix of every job's id, for schedulers that would use the same ids."""
     nodes: Names = Field(default_factory=dict)
-    """The scheduler's node name of each host whose name in the inventory differs; as in the automation's settings."""
+    """The scheduler's node name of each host whose name in the inventory differs by more than case and domain."""
+    exclude: tuple[str, ...] = ()
+    """Globs of the scheduler's nodes that are no hosts of this fabric; their jobs are not published."""
     teams: Names = Field(default_factory=dict)
     """The team of a value that `team_by` selects; a value without an entry is the team itself."""
     tenants: Names = Field(default_factory=dict)
@@ -34,8 +37,12 @@ class SchedulerParams(BaseModel):
         return {node: host for host, node in self.nodes.items()}
 
     def host(self, node: str) -> str:
-        """Return the host of a node."""
+        """Return the host of a node; stages fold the case and the domain of a name without an entry."""
         return self._hosts.get(node, node)
+
+    def is_excluded(self, node: str) -> bool:
+        """Return True for a node that is no host of this fabric."""
+        return any(fnmatchcase(node, pattern) for pattern in self.exclude)
 
     def team(self, value: str) -> str:
         """Return the team of a value that the scheduler reports."""
@@ -75,12 +82,15 @@ class KubernetesParams(SchedulerParams):
     """The path of a kubeconfig; if empty, the service account of the pod is used."""
     context: str = ""
     """The context of the kubeconfig; if empty, its current context."""
-    gpus: tuple[str, ...] = Field(default=("nvidia.com/gpu", "amd.com/gpu"), min_length=1)
-    """The resources that are GPUs; a pod that requests none is no job."""
-    user_label: str = ""
-    """The label or annotation of a pod that names its user."""
-    team_label: str = "kueue.x-k8s.io/queue-name"
-    """The label or annotation of a pod that names its team; a pod without it has its namespace."""
+    gpus: tuple[str, ...] = Field(
+        default=("nvidia.com/gpu", "amd.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*", "amd.com/gpu.shared"),
+        min_length=1,
+    )
+    """Globs of the resources that are GPUs; those after the first two are parts of one, whose number is unknown. A pod
+    that requests none and has no resource claim is no job."""
+    labels: dict[Literal["job", "user", "team"], tuple[str, ...]] = Field(default_factory=dict)
+    """Labels or annotations of a pod that name its `job`, before the known ones; its `user`; its `team`, in place of
+    Kueue's queue. A pod without a team has its namespace."""
     relist_s: ClassVar[float] = 300.0
     """The interval at which all pods are listed; between lists, changes are watched."""
     watch_s: ClassVar[int] = 20

@@ -182,6 +182,8 @@ class _Reader:
         array = self._number(record.get("array_job_id"))
         nodes = expand(record["nodes"])
         for node, gpus in zip(nodes, _gpus(record.get("gres_detail"), len(nodes)), strict=True):
+            if params.is_excluded(node):
+                continue
             start_ns = start_s * _S
             yield Job(
                 job, text(params.host(node)), start_ns, self._end_ns(record, states, start_ns),
@@ -226,6 +228,30 @@ class _Reader:
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SECONDS:
             return value
         raise Reject(f"{value!r} is no number")
+
+
+_ALLOCATED = frozenset({"ALLOCATED", "ALLOC", "MIXED", "MIX", "DRAINING", "DRNG"})
+
+
+def allocated_hosts(data: bytes, params: SlurmParams) -> frozenset[str]:
+    """Return the hosts on which jobs run, of JSON or lines of nodes; raises Reject for an invalid answer."""
+    if data.lstrip()[:1] == b"{":
+        try:
+            nodes = orjson.loads(data)["nodes"]
+            states = [(str(node["name"]), _node_flags(node["state"])) for node in nodes]
+        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            raise Reject(f"slurm: the answer has no list of nodes: {error!r}") from error
+    else:
+        rows = [line.split() for line in data.decode("utf-8", "replace").splitlines()]
+        states = [(row[0], _node_flags(row[1])) for row in rows if len(row) == 2]
+    found = {node for node, flags in states if not flags.isdisjoint(_ALLOCATED) and not params.is_excluded(node)}
+    return frozenset(text(params.host(node)) for node in found)
+
+
+def _node_flags(state: object) -> frozenset[str]:
+    """Return the state of a node and its flags: `alloc*`, `ALLOCATED+DRAIN`, or a list."""
+    parts = state if isinstance(state, list) else re.split(r"[^A-Za-z_]+", str(state))
+    return frozenset(str(part).upper() for part in parts)
 
 
 def _gpus(detail: object, hosts: int) -> list[int | None]:

@@ -1,4 +1,4 @@
-"""Reads the jobs of Slurm from `squeue`, or from slurmrestd at its unix socket. I/O only."""
+"""Reads the jobs and nodes of Slurm from its commands, or from slurmrestd at its unix socket. I/O only."""
 
 import asyncio
 import contextlib
@@ -19,8 +19,23 @@ async def read_jobs(params: SlurmParams) -> bytes:
     Raises Retry if there is no answer, and Misconfigured if the program is missing. The caller's timeout cancels it.
     """
     if params.slurmrestd is not None:
-        return await asyncio.to_thread(_from_slurmrestd, params.slurmrestd, params.api, params.deadline_s)
+        return await asyncio.to_thread(_from_slurmrestd, params.slurmrestd, params.api, "jobs", params.deadline_s)
     return await _from_command(params.command)
+
+
+async def read_nodes(params: SlurmParams) -> bytes | None:
+    """Return the nodes with their states: JSON of slurmrestd, else a line `NAME STATE` for each.
+
+    `sinfo` runs as `squeue` does in `command`; None if that is another program. Raises as `read_jobs`.
+    """
+    if params.slurmrestd is not None:
+        return await asyncio.to_thread(_from_slurmrestd, params.slurmrestd, params.api, "nodes", params.deadline_s)
+    names = [Path(part).name for part in params.command]
+    if "squeue" not in names:
+        return None
+    place = names.index("squeue")
+    program = params.command[place].removesuffix("squeue") + "sinfo"
+    return await _from_command((*params.command[:place], program, "--all", "-h", "-N", "-o", "%N %t"))
 
 
 async def _from_command(command: tuple[str, ...]) -> bytes:
@@ -61,10 +76,10 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def _from_slurmrestd(path: Path, api: str, timeout_s: float) -> bytes:
+def _from_slurmrestd(path: Path, api: str, what: str, timeout_s: float) -> bytes:
     connection = _UnixConnection(path, timeout_s)
     try:
-        connection.request("GET", f"/slurm/{api}/jobs", headers={"Accept": "application/json"})
+        connection.request("GET", f"/slurm/{api}/{what}", headers={"Accept": "application/json"})
         response = connection.getresponse()
         data = response.read(MAX_BYTES + 1)
     except (OSError, http.client.HTTPException) as error:
@@ -74,5 +89,5 @@ def _from_slurmrestd(path: Path, api: str, timeout_s: float) -> bytes:
     if response.status != http.HTTPStatus.OK:
         raise Retry(f"slurmrestd at {path}: {response.status} {response.reason}")
     if len(data) > MAX_BYTES:
-        raise Retry(f"slurmrestd at {path}: more than {MAX_BYTES >> 20} MiB of jobs")
+        raise Retry(f"slurmrestd at {path}: more than {MAX_BYTES >> 20} MiB of {what}")
     return data

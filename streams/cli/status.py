@@ -18,6 +18,7 @@ from streams.report.source_status import (
     newest_readings,
     read_statuses,
     source_rows,
+    unknown_job_hosts,
 )
 from streams.runtime.inventory_reader import inventory_in_effect
 from streams.store.clickhouse import ClickHouse
@@ -61,7 +62,7 @@ def status(
     if form_of(output, as_json) is not Output.JSON:
         if not shown:
             print_text(no_rows_text(rows))
-        for line in blind_lines(rows, inventory):
+        for line in blind_lines(rows, inventory, asyncio.run(unknown_job_hosts(settings.kafka, inventory))):
             print_text(f"blind: {line}", err=True)
     if bad or not rows:
         raise typer.Exit(1)

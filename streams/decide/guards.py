@@ -217,13 +217,22 @@ def cool_down(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 def job(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Ask for approval of an action that interrupts a job; an inventory without jobs counts as jobs unknown."""
+    """Ask for approval of an action that interrupts a job, or may: without jobs, or with jobs on unknown hosts."""
     if proposal.action not in INTERRUPTS_JOB:
         return None
     if not context.topology.jobs:
         return GuardResult(Verdict.NEEDS_APPROVAL, 13, "job", 0)
-    jobs = context.topology.jobs_on(proposal.devices, context.now_ns)
-    return GuardResult(Verdict.NEEDS_APPROVAL, 13, "job", 0, len(jobs), ", ".join(jobs)) if jobs else None
+    if jobs := context.topology.jobs_on(proposal.devices, context.now_ns):
+        return GuardResult(Verdict.NEEDS_APPROVAL, 13, "job", 0, len(jobs), ", ".join(jobs))
+    if jobs := context.topology.jobs_on_unknown_hosts(context.now_ns):
+        names = ", ".join(jobs[:_SHOWN]) + (", …" if len(jobs) > _SHOWN else "")
+        return GuardResult(
+            Verdict.NEEDS_APPROVAL, 13, "job", 0, len(jobs), f"on hosts that the inventory lacks: {names}"
+        )
+    return None
+
+
+_SHOWN = 5
 
 
 GUARDS: tuple[Guard, ...] = (

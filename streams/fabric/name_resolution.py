@@ -5,13 +5,23 @@ not resolved.
 """
 
 import re
+from collections.abc import Collection
 
 from streams.fabric.ids import Port
+from streams.fabric.inventory_rows import Job
 from streams.fabric.lldp_verdict import Neighbor, NeighborMatch
 from streams.fabric.topology import Topology, TopologyLink
 
 _MAC = re.compile(r"(?:[0-9a-f]{2}[:-]?){5}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
+
+
+def named_jobs(topology: Topology, jobs: Collection[Job]) -> tuple[Job, ...]:
+    """Return the jobs with the hosts' names of the inventory: schedulers write other cases, and add or omit domains."""
+    resolver = NameResolver(topology) if any(job.device not in topology.devices for job in jobs) else None
+    if resolver is None:
+        return tuple(jobs)
+    return tuple(job._replace(device=resolver.resolve_device(job.device) or job.device) for job in jobs)
 
 
 class NameResolver:

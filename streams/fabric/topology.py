@@ -41,6 +41,7 @@ class Topology:
         self.jobs = inventory.jobs
         self.placement = JobPlacement(inventory.jobs)
         self._pods_of_job: dict[str, frozenset[str]] = {}
+        self._unknown_hosts: frozenset[str] | None = None
         self.links: dict[str, TopologyLink] = {}
         self._by_port: dict[Port, TopologyLink] = {}
         links_of: dict[str, list[TopologyLink]] = defaultdict(list)
@@ -144,7 +145,14 @@ class Topology:
         derived = copy.copy(self)
         derived._derived_from = self  # noqa: SLF001 — keeps the base alive for weak references to it
         derived.jobs, derived.placement, derived._pods_of_job = jobs, JobPlacement(jobs), {}  # noqa: SLF001 — as above
+        derived._unknown_hosts = None  # noqa: SLF001 — as above
         return derived
+
+    def jobs_on_unknown_hosts(self, at_ns: int) -> tuple[str, ...]:
+        """Return the jobs at a time on hosts that the inventory lacks, sorted."""
+        if self._unknown_hosts is None:
+            self._unknown_hosts = frozenset(job.device for job in self.jobs if job.device not in self.devices)
+        return self.placement.jobs_on(self._unknown_hosts, at_ns) if self._unknown_hosts else ()
 
     def jobs_on(self, devices: Iterable[str], at_ns: int) -> tuple[str, ...]:
         """Return the jobs on any of these devices at a time, sorted."""

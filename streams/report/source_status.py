@@ -6,7 +6,7 @@ Statuses and the inventory come from Kafka. A running collector repeats the stat
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -14,13 +14,16 @@ from typing import Any
 from streams.config.kafka import KafkaSettings
 from streams.config.settings import Settings
 from streams.fabric.inventory import Inventory
+from streams.fabric.name_resolution import NameResolver
+from streams.fabric.topology import Topology
 from streams.runtime.inventory_reader import inventory_in_effect
+from streams.runtime.inventory_versions import unknown_hosts_text
 from streams.runtime.topic_io import read_newest
 from streams.store.clickhouse import QueryClient
 from streams.store.enum_labels import source_name
 from streams.wire.errors import Misconfigured, Retry
-from streams.wire.models import CollectorStatus
-from streams.wire.topics import COLLECTOR_STATUS
+from streams.wire.models import CollectorStatus, Job
+from streams.wire.topics import COLLECTOR_STATUS, JOBS
 
 STALE_CADENCES = 3.0
 STALE_LEAST_NS = 30_000_000_000
@@ -86,6 +89,16 @@ async def read_statuses(kafka: KafkaSettings) -> list[CollectorStatus]:
     return [status for status in statuses.newest.values() if isinstance(status, CollectorStatus)]
 
 
+async def unknown_job_hosts(kafka: KafkaSettings, inventory: Inventory | None) -> frozenset[str]:
+    """Return the hosts of running jobs that the inventory lacks, also with folded names; raises Retry."""
+    if inventory is None:
+        return frozenset()
+    jobs = (await read_newest(kafka, JOBS)).newest.values()
+    resolver = NameResolver(Topology(inventory))
+    running = {job.device for job in jobs if isinstance(job, Job) and job.end_ns is None}
+    return frozenset(host for host in running if resolver.resolve_device(host) is None)
+
+
 def newest_readings(client: QueryClient, now_ns: int) -> dict[tuple[str, str], int]:
     """Return the time of the newest stored reading of each device and source; raises Retry or Misconfigured."""
     return {(device, source): at for device, source, at in client.query(_NEWEST, {"since": now_ns - _QUERY_NS})}
@@ -117,8 +130,13 @@ def source_rows(
     return sorted((*rows, *missing), key=lambda row: (row.device, row.source))
 
 
-def blind_lines(rows: Iterable[SourceRow], inventory: Inventory | None) -> Iterator[str]:
-    """Yield a line for each target without readings, and one for each kind's devices without a collector."""
+def blind_lines(
+    rows: Iterable[SourceRow], inventory: Inventory | None, unknown_hosts: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield a line for each target without readings, and one for each kind's devices without a collector.
+
+    `unknown_hosts` are the hosts of running jobs that the inventory lacks.
+    """
     missing = set()
     for row in rows:
         if row.state is SourceState.NO_COLLECTOR:
@@ -128,6 +146,8 @@ def blind_lines(rows: Iterable[SourceRow], inventory: Inventory | None) -> Itera
     if inventory is None:
         yield "no inventory is published: links and peers are unknown; run `railsight inventory apply DIR`"
         return
+    if unknown_hosts:
+        yield f"jobs run on {unknown_hosts_text(unknown_hosts)}"
     if len(inventory.devices) > 1 and not inventory.links:
         yield (
             "the inventory has no links, so both ends of a cable are found apart: complete its links.csv, or draft one"

@@ -6,13 +6,14 @@ it. Past versions retain only their data, because a built version of the largest
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from weakref import ReferenceType, ref
 
 from streams.fabric.inventory import Inventory
 from streams.fabric.inventory import Job as JobRow
+from streams.fabric.name_resolution import named_jobs
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS, Job
@@ -67,6 +68,7 @@ class Versions:
         self.changes = 0
         """Counts new versions, as `job_changes` counts jobs, so that an owner detects changes cheaply."""
         self.job_changes = 0
+        self._unknown_hosts: set[str] = set()
         self._joined: dict[str, Topology] = {}
         self._joined_at = (0, 0)
 
@@ -150,10 +152,31 @@ class Versions:
             self._joined, self._joined_at = {}, self.changes_now
         if version.digest not in self._joined:
             topology = version.topology
-            published = {(job.job, job.device) for job in self._jobs.values()}
+            jobs = named_jobs(topology, self._jobs.values())
+            published = {(job.job, job.device) for job in jobs}
             own = (job for job in topology.jobs if (job.job, job.device) not in published)
-            self._joined[version.digest] = topology.with_jobs((*own, *self._jobs.values()))
+            self._joined[version.digest] = topology.with_jobs((*own, *jobs))
+            self._warn(topology, jobs)
         return self._joined[version.digest]
+
+    def _warn(self, topology: Topology, jobs: Iterable[JobRow]) -> None:
+        """Log the hosts of running jobs that the inventory lacks, when there are others than before."""
+        unknown = {job.device for job in jobs if job.end is None and job.device not in topology.devices}
+        if unknown - self._unknown_hosts:
+            log.warning("jobs run on %s", unknown_hosts_text(unknown))
+        self._unknown_hosts = unknown
+
+
+_NAMES = 5
+
+
+def unknown_hosts_text(hosts: Collection[str]) -> str:
+    """Return the description of hosts of running jobs that the inventory lacks."""
+    names = ", ".join(sorted(hosts)[:_NAMES]) + (", …" if len(hosts) > _NAMES else "")
+    return (
+        f"{len(hosts)} hosts that the inventory lacks ({names}): add them, or name them in `nodes` or `exclude` of"
+        " [collect.jobs]; until then actions on any host need an approval"
+    )
 
 
 _NEVER = -1

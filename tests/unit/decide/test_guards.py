@@ -453,6 +453,10 @@ def test_guard_13_a_job_on_the_host() -> None:
     assert evaluate(proposal("a-h1", Action.CORDON_HOST), context(top, params=params)).verdict is Verdict.APPROVED
     unknown = evaluate(proposal("a-h1", Action.REBOOT_HOST), context(three_tiers(), params=params))
     assert result(unknown) == (Verdict.NEEDS_APPROVAL, 13, "job", 0, None)
+    stray = three_tiers(jobs=(*top.jobs, Job("moe", "slinky-0", start), Job("old", "slinky-1", start, start)))
+    decision = evaluate(proposal("a-h1", Action.CORDON_HOST), context(stray, params=params))
+    assert result(decision) == (Verdict.NEEDS_APPROVAL, 13, "job", 0, 1)
+    assert decision.group == "on hosts that the inventory lacks: moe"
     reset = proposal("a-h0/e00", Action.RESET_NIC, top)
     assert evaluate(reset, context(top)).guard == 13
     assert evaluate(reset, context(top, approved_by="ops")).verdict is Verdict.APPROVED

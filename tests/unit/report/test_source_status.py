@@ -35,6 +35,16 @@ def test_a_target_that_is_not_reached_is_blind_with_its_error() -> None:
     assert next(blind_lines(rows, INVENTORY)) == "leaf1 is unreachable by gnmi: no route to host"
 
 
+def test_a_source_that_reads_in_part_and_jobs_on_unknown_hosts_are_listed() -> None:
+    """A host agent without a kernel log is up; a job on a host that the inventory lacks has no guard."""
+    part = replace(LEAF, device="h1", source=Source.SOURCE_HOST, error="kernel log: /dev/kmsg: Permission denied")
+    rows = source_rows([part], INVENTORY, NOW)
+    assert [row.device for row in rows if row.has_problem and row.state is SourceState.UP] == ["h1"]
+    lines = list(blind_lines(rows, INVENTORY, {f"slinky-{n}" for n in range(7)}))
+    assert lines[0] == "h1 is up by host: kernel log: /dev/kmsg: Permission denied"
+    assert any("jobs run on 7 hosts that the inventory lacks (slinky-0, " in line for line in lines)
+
+
 def test_a_dead_collector_is_silent_until_readings_prove_otherwise() -> None:
     """Statuses come every minute while samples arrive, so an older one alone is no silence for 90 s."""
     assert source_rows([replace(LEAF, at_ns=NOW - 80 * S)], None, NOW)[0].state is SourceState.UP

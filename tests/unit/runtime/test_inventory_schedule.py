@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from streams.fabric.inventory import Device, Inventory, Job
 from streams.fabric.topology import Topology
 from streams.runtime.inventory_versions import InventorySchedule, Versions
@@ -102,6 +104,27 @@ def test_a_published_job_replaces_its_row_in_the_folder() -> None:
     published.set_job("j/a", models.Job("j", "a", 5))
     found = published.at(2)
     assert found is not None and len(found[1].jobs) == 1
+
+
+@pytest.mark.parametrize(
+    ("node", "host"),
+    [
+        ("P1-H1.dc.example.net", "p1-h1"), ("p1-h1", "p1-h1"), ("GPU-A", "gpu-a.dc.example.net"),
+        ("twin", "twin"), ("slinky-0", "slinky-0"),
+    ],
+)  # fmt: skip
+def test_a_job_is_on_the_host_whose_name_differs_in_case_and_domain(node: str, host: str) -> None:
+    """Where that is unique; a job on another host counts as one on an unknown host, and an ended one does not."""
+    published = Versions()
+    names = ("p1-h1", "gpu-a.dc.example.net", "twin.a", "twin.b")
+    devices = tuple(Device(name=name, kind="host", tier="host") for name in names)
+    published.add(1, Topology(Inventory(devices=devices), "x"))
+    published.set_job(f"j/{node}", models.Job("j", node, 5))
+    published.set_job("k/old-host", models.Job("k", "old-host", 5, 6))
+    found = published.at(2)
+    assert found is not None
+    assert found[1].jobs_on([host], 10) == ("j",)
+    assert found[1].jobs_on_unknown_hosts(10) == (() if host in names else ("j",))
 
 
 def test_the_same_version_published_again_moves_to_its_new_time() -> None:

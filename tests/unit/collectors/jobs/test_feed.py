@@ -27,8 +27,8 @@ class Feed:
 
     def __init__(self) -> None:
         self.publisher, self.clock = RecordingPublisher(), Clock()
-        context = CollectorContext(self.publisher, "jobs", clock=self.clock)
-        self.feed = JobFeed("slurm", Ledger(60 * S, 3600 * S), context, 30 * S)
+        self.context = CollectorContext(self.publisher, "jobs", clock=self.clock)
+        self.feed = JobFeed("slurm", Ledger(60 * S, 3600 * S), self.context, 30 * S)
 
     def at(self, at_s: float) -> "Feed":
         """Set the time."""
@@ -74,3 +74,17 @@ def test_an_old_job_is_deleted_by_its_key() -> None:
     assert [(record.topic, record.key, record.value is None) for record in made.publisher.records] == [
         (JOBS, b"1/h0/2", False), (JOBS, b"1/h0/2", True),
     ]  # fmt: skip
+
+
+def test_allocated_hosts_without_a_job_are_reported_after_two_readings() -> None:
+    """The login may not see all jobs; a job that starts between two commands is no problem."""
+    made = Feed()
+    health, metrics = made.context.health, made.context.metrics
+    health.started()
+    for at_s, hosts, hidden in ((110, {"h0", "h1"}, 0), (170, {"h0", "h1"}, 1), (230, {"h0"}, 0)):
+        made.at(at_s).feed.observe(Snapshot((A,), {"1": 0}, allocated=frozenset(hosts)))
+        health.beat()
+        assert ("PrivateData" in health.readiness_problem()) is bool(hidden)
+        assert [family.samples[0].value for family in metrics.collect() if family.name.endswith("hidden_hosts")] == [
+            hidden
+        ]

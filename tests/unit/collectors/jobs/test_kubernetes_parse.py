@@ -1,16 +1,18 @@
 """Tests which jobs are found in the pods of Kubernetes."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from collectors.jobs.kubernetes_parse import GpuPod, gpu_pod, snapshot
-from collectors.jobs.ledger import Snapshot
+from collectors.jobs.kubernetes_parse import GpuPod, gpu_pod, snapshot, snapshot_of
+from collectors.jobs.ledger import Ledger, Snapshot
 from collectors.jobs.params import KubernetesParams
 from streams.wire.errors import Reject
 from streams.wire.models import Job
 from tests.fixtures.kubernetes_pods import LABELS, finished, pod, running
+from tests.recordings import field_report
 
 S = 10**9
 BEGIN_NS = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp()) * S
@@ -56,7 +58,10 @@ def test_a_waiting_pod_has_no_stay_and_a_finished_one_ends_with_its_last_contain
     assert (done.end_ns, done.state, done.gpus) == (BEGIN_NS + 600 * S, "Succeeded", 8)
     evicted = {"phase": "Failed", "reason": "Evicted", "startTime": "2026-03-01T00:00:00Z"}
     (gone,) = jobs(read(pod("p0", LABELS["job"], node="h0"), evicted)).jobs
-    assert (gone.end_ns, gone.state) == (NOW_NS, "Failed (Evicted)")
+    assert (gone.end_ns, gone.state) == (BEGIN_NS + 1, "Failed (Evicted)")
+    changed = evicted | {"conditions": [{"type": "DisruptionTarget", "lastTransitionTime": "2026-03-01T00:07:00Z"}]}
+    (gone,) = jobs(read(pod("p0", LABELS["job"], node="h0"), changed)).jobs
+    assert gone.end_ns == BEGIN_NS + 420 * S
 
 
 def test_a_stay_ends_with_the_last_pod_of_its_host() -> None:
@@ -85,7 +90,7 @@ def test_a_restart_of_a_jobset_is_another_run() -> None:
 def test_users_teams_tenants_and_hosts_are_named_by_the_settings() -> None:
     """The queue of Kueue is the team, else the namespace."""
     params: dict[str, Any] = {
-        "user_label": "example.com/user", "tenants": {"vision": "blue"}, "nodes": {"pod1-host1": "h0"},
+        "labels": {"user": ("example.com/user",)}, "tenants": {"vision": "blue"}, "nodes": {"pod1-host1": "h0"},
         "teams": {"queue-7": "vision"}, "prefix": "k/",
     }  # fmt: skip
     labels = LABELS["job"] | {"kueue.x-k8s.io/queue-name": "queue-7"}
@@ -94,6 +99,111 @@ def test_users_teams_tenants_and_hosts_are_named_by_the_settings() -> None:
     assert (stay.job, stay.device, stay.user, stay.team, stay.tenant) == (
         "k/ml/train", "pod1-host1", "anna", "vision", "blue",
     )  # fmt: skip
+
+
+def with_resources(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """Return a pod of one container with these resources."""
+    body = pod("p", LABELS["job"], node="h0", gpus=0)
+    body["spec"]["containers"][0]["resources"] = resources
+    body["spec"] |= spec
+    return body
+
+
+@pytest.mark.parametrize(
+    ("body", "gpus"),
+    [
+        (with_resources({"limits": {"nvidia.com/gpu": "8"}}), 8),
+        (with_resources({"requests": {"amd.com/gpu": "1k"}}), 1000),
+        (with_resources({"limits": {"nvidia.com/mig-3g.40gb": "2"}}), None),
+        (with_resources({"limits": {"nvidia.com/gpu.shared": "1"}}), None),
+        (
+            with_resources(
+                {"claims": [{"name": "g"}]}, resourceClaims=[{"name": "g", "resourceClaimTemplateName": "x"}]
+            ),
+            None,
+        ),
+        (
+            with_resources(
+                {}, initContainers=[{"restartPolicy": "Always", "resources": {"limits": {"amd.com/gpu": 4}}}]
+            ),
+            4,
+        ),
+    ],
+    ids=["limit", "quantity", "mig", "time-sliced", "resource claim", "sidecar"],
+)
+def test_every_way_to_get_a_gpu_makes_a_job(body: dict[str, Any], gpus: int | None) -> None:
+    """Where the pod does not have the number of whole GPUs, it is unknown."""
+    (stay,) = jobs(read(body, running())).jobs
+    assert (stay.job, stay.device, stay.gpus) == ("ml/train", "h0", gpus)
+
+
+GROUPS: dict[str, dict[str, Any]] = {
+    "RayJob": {"labels": {"ray.io/cluster": "train-x7", "ray.io/originated-from-cr-name": "train"}},
+    "RayCluster": {"labels": {"ray.io/cluster": "train", "ray.io/node-type": "worker"}},
+    "Volcano": {"labels": {"volcano.sh/job-name": "train"}},
+    "LeaderWorkerSet": {"labels": {"leaderworkerset.sigs.k8s.io/name": "train"}},
+    "pod group of Kueue": {"labels": {"kueue.x-k8s.io/pod-group-name": "train"}},
+    "Spark": {"labels": {"sparkoperator.k8s.io/app-name": "train"}},
+    "any controller": {
+        "ownerReferences": [{"kind": "X", "name": "other"}, {"kind": "Y", "name": "train", "controller": True}]
+    },
+    "a label of the site": {"annotations": {"example.com/job": "train"}},
+}
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_the_pods_of_a_group_are_one_job_of_all_its_hosts(kind: str) -> None:
+    """Not a job for each pod."""
+    params: dict[str, Any] = {"labels": {"job": ("example.com/job",)}}
+    found = [read(pod(f"p{n}", node=f"h{n}", **GROUPS[kind]), running(), **params) for n in range(3)]
+    assert {(stay.job, stay.device) for stay in jobs(*found).jobs} == {("ml/train", f"h{n}") for n in range(3)}
+
+
+def test_a_daemon_is_no_job_of_many_hosts_and_an_excluded_node_has_none() -> None:
+    """Its pods do not work together."""
+    owners = [{"kind": "DaemonSet", "name": "burn", "controller": True}]
+    assert jobs(read(pod("burn-1", node="h0", ownerReferences=owners), running())).runs == {"ml/burn-1": 0}
+    assert read(pod("p", node="cpu-7"), running(), exclude=("cpu-*",)) is None
+
+
+def test_an_unreadable_pod_hides_neither_the_others_nor_the_end_of_other_jobs() -> None:
+    """Only its own job may be the missing one."""
+    odd = pod("odd", LABELS["job"], node="h0", namespace="ml") | {"status": running("yesterday")}
+    good = pod("p", node="h1", namespace="ml") | {"status": running()}
+    answer = snapshot_of([odd, good], KubernetesParams(), NOW_NS)
+    assert [stay.job for stay in answer.jobs] == ["ml/p"] and answer.unreadable[0].startswith("odd: ")
+    known = Ledger(0, 86_400 * S)
+    known.restore(Job(name, "h9", BEGIN_NS, scheduler="kubernetes") for name in ("ml/train", "ml/deleted"))
+    assert {job.job: job.state for job in known.observe(answer, NOW_NS)} == {"ml/p": "Running", "ml/deleted": "GONE"}
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("20-k8s-dra/pods.json", {"ml/llm": ["h1", "h2"], "ml/old": ["h3"]}),
+        (
+            "21-k8s-groups/pods.json",
+            {"ml/group-a": ["h10", "h9"], "ml/mpi": ["h11", "h12"], "ml/rj": ["h1", "h2", "h3"],
+             "ml/serve": ["h7", "h8"], "ml/vj": ["h4", "h5", "h6"]},
+        ),
+        (
+            "23-k8s-pod-states/pods.json",
+            {"ml/ev": ["h3"], "ml/li": ["h7"], "ml/lost": ["h1", "h2"], "ml/mig": ["h5"], "ml/oo": ["h11"],
+             "ml/sh": ["h6"], "ml/si": ["h8"], "ml/un": ["h9"]},
+        ),
+        ("23-k8s-pod-states/pods-quantity.json", {"ml/do": ["h12"], "ml/lost": ["h2"]}),
+    ],
+)  # fmt: skip
+def test_the_pods_of_field_reports(case: str, expected: dict[str, list[str]]) -> None:
+    """The hosts of each job; two lists of the same pods publish nothing the second time."""
+    pods = json.loads((field_report("host/" + case.partition("/")[0]) / case.partition("/")[2]).read_text())["items"]
+    found: dict[str, list[str]] = {}
+    for stay in snapshot_of(pods, KubernetesParams(), NOW_NS).jobs:
+        found.setdefault(stay.job, []).append(stay.device)
+    assert {job: sorted(hosts) for job, hosts in found.items()} == expected
+    known = Ledger(0, 86_400 * S)
+    known.observe(snapshot_of(pods, KubernetesParams(), NOW_NS), NOW_NS)
+    assert known.observe(snapshot_of(pods, KubernetesParams(), NOW_NS + 300 * S), NOW_NS + 300 * S) == []
 
 
 @pytest.mark.parametrize(

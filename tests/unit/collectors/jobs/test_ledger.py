@@ -76,6 +76,31 @@ def test_a_job_that_complete_answers_do_not_have_ends_after_a_while() -> None:
     assert made.observe(seen(), 170 * S) == [replace(A, end_ns=110 * S, state="GONE")]
 
 
+def test_a_job_on_an_allocated_host_is_hidden_and_has_not_ended() -> None:
+    """PrivateData=jobs: the login is not shown the job, the node stays allocated; a free host shows the end."""
+    made = ledger(60)
+    made.observe(seen(A, B), 110 * S)
+    only_b = frozenset({"h1"})
+    assert made.is_missing(seen()) and not made.is_missing(seen(A))
+    stale = [replace(job, stale_since_ns=110 * S) for job in (A, B)]
+    assert made.observe(replace(seen(), allocated=only_b), 112 * S) == stale
+    assert made.observe(replace(seen(), allocated=only_b), 400 * S) == [replace(A, end_ns=110 * S, state="GONE")]
+    assert made.running == stale[1:]
+    other = replace(B, job="2", start_ns=390 * S)
+    assert made.observe(replace(seen(other), allocated=only_b), 410 * S) == [
+        other, replace(B, end_ns=110 * S, state="GONE")
+    ]  # fmt: skip
+
+
+def test_an_end_that_the_scheduler_does_not_know_is_that_of_the_first_answer_with_it() -> None:
+    """An evicted pod without times ends once, however often it is listed, and not before it was seen to run."""
+    made = ledger(0, A)
+    unknown = replace(A, end_ns=A.start_ns + 1, state="Failed (Evicted)")
+    assert made.observe(seen(unknown), 130 * S) == [replace(unknown, end_ns=130 * S)]
+    assert [made.observe(seen(unknown), at_s * S) for at_s in (430, 730)] == [[], []]
+    assert ledger(0).observe(seen(unknown), 130 * S + DAY_NS) == []
+
+
 def test_a_job_that_returns_within_that_time_has_not_ended() -> None:
     """The time begins again."""
     made = ledger(60)
