@@ -95,7 +95,7 @@ class Pods:
 
 
 Unreadable = tuple[str, str]
-"""Why a pod is unreadable, and the job that it belongs to."""
+"""The reason why a pod is unreadable, and its job."""
 Event = tuple[str, dict[str, Any]]
 Item = Event | BaseException | None
 """A change, the error that ended a watch, or its end."""

@@ -113,8 +113,8 @@ def test_a_published_job_replaces_its_row_in_the_folder() -> None:
         ("twin", "twin"), ("slinky-0", "slinky-0"),
     ],
 )  # fmt: skip
-def test_a_job_is_on_the_host_whose_name_differs_in_case_and_domain(node: str, host: str) -> None:
-    """Where that is unique; a job on another host counts as one on an unknown host, and an ended one does not."""
+def test_a_name_of_a_node_may_differ_in_case_and_domain(node: str, host: str) -> None:
+    """A name that fits no host, or two, is an unknown host while a job runs there."""
     published = Versions()
     names = ("p1-h1", "gpu-a.dc.example.net", "twin.a", "twin.b")
     devices = tuple(Device(name=name, kind="host", tier="host") for name in names)

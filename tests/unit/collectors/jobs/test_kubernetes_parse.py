@@ -132,7 +132,7 @@ def with_resources(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
     ids=["limit", "quantity", "mig", "time-sliced", "resource claim", "sidecar"],
 )
 def test_every_way_to_get_a_gpu_makes_a_job(body: dict[str, Any], gpus: int | None) -> None:
-    """Where the pod does not have the number of whole GPUs, it is unknown."""
+    """The number is unknown where the pod does not have it as whole GPUs."""
     (stay,) = jobs(read(body, running())).jobs
     assert (stay.job, stay.device, stay.gpus) == ("ml/train", "h0", gpus)
 
