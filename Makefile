@@ -15,7 +15,7 @@ help:
 	@echo "make docs   the generated pages, and the site in site/;  make docs-commands  runs the commands of README and tutorial"
 	@echo "make chart  the Helm chart rendered and checked (needs Go);  make host-agent  a Debian package for GPU hosts"
 	@echo "make fuzz   every parser under atheris, which sees the code that an input reaches, MINUTES=30 in all"
-	@echo "make fuzz-clickhouse   attacks on the embedded ClickHouse, MINUTES=60 through HTTP and as long on the engine"
+	@echo "make fuzz-clickhouse   attacks on the embedded ClickHouse, MINUTES=60 through HTTP, as a reader, and on the engine"
 	@echo "make locality-requests   10,000 requests and more that schemathesis makes of the locality service"
 	@echo "make env    only the environment, in $(VENV)"
 	@echo "make peers  Debian's kcat, snmp, Alertmanager, Prometheus, Slurm: programs the tests use (needs root)"
@@ -72,6 +72,7 @@ fuzz: env
 fuzz-clickhouse: MINUTES ?= 60
 fuzz-clickhouse: env
 	$(BIN)/python -m tests.fuzz.clickhouse --minutes $(MINUTES) $(ARGS)
+	$(BIN)/python -m tests.fuzz.clickhouse --minutes $(MINUTES) --layer reader $(ARGS)
 	$(BIN)/python -m tests.fuzz.clickhouse --minutes $(MINUTES) --layer engine $(ARGS)
 
 # Schemathesis comes into an environment of its own: the lock has nothing of it.

@@ -1,14 +1,19 @@
 """Fuzzes the embedded ClickHouse: no statement reaches a file, a process or a host outside of it.
 
-    python -m tests.fuzz.clickhouse --minutes 60 [--seed 1] [--layer http|engine]
+    python -m tests.fuzz.clickhouse --minutes 60 [--seed 1] [--layer http|reader|engine]
 
-Layer `http` sends to the server as its users do: writer, reader and GET in turn. Layer `engine` passes the same
-statements to the engine in its sandbox directly, without the policy of statements, so that the sandbox alone is tested.
+Layer `http` sends to the server as its users do: writer, reader and GET in turn. Layer `reader` sends only as the
+read-only user, with hostile parameters, headers and bodies; afterwards the engine's folder has the same files with the
+same bytes, and the writer was served all the time. The writer makes its tables before, with one part each, so that the
+engine has nothing to do in the background: no merges, no removal of old parts and dropped tables. Layer `engine` passes
+the same statements to the engine in its sandbox directly, without the gate, so that the sandbox alone is tested.
 The canaries: files with a random text that no response may contain, a folder that must stay empty, a listener that
 nothing may connect to, the child processes of the server, and a table that a reader may not change.
 """
 
 import argparse
+import gzip
+import hashlib
 import http.client
 import json
 import random
@@ -21,9 +26,11 @@ import tempfile
 import threading
 import time
 import urllib.parse
+import zlib
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,12 +99,14 @@ class Outcome:
     codes: Counter[int] = field(default_factory=Counter)
     restarts: int = 0
     breaches: list[str] = field(default_factory=list)
+    writer_s: float = 0.0
+    """The longest time of a statement of the writer beside a reader."""
 
     def line(self) -> str:
         refused = sum(count for code, count in self.codes.items() if code)
         return (
             f"statements={self.statements} accepted={self.codes[0]} refused={refused} restarts={self.restarts} "
-            f"breaches={len(self.breaches)} codes={dict(self.codes.most_common(12))}"
+            f"breaches={len(self.breaches)} writer_s={self.writer_s:.2f} codes={dict(self.codes.most_common(12))}"
         )
 
 
@@ -113,10 +122,12 @@ class HttpFuzzer:
         self._params = ClickHouseParams(data=self._data, users=(_WRITER, _READER), limits=limits)
         self._server = EmbeddedClickHouse(self._params)
         self._server.start()
+        self.engine = self._data / "engine"
         # A file of the server beside the engine's folder, which the engine's process must not read either.
         beside = self._data / "face" / "password-canary"
         beside.write_text(f"{self.canaries.token}\n")
-        self._grammar = Grammar(self._rng, self.canaries.targets([beside]), self._vocabulary())
+        targets = self.canaries.targets([beside, *self._more_files()])
+        self._grammar = Grammar(self._rng, self._aimed(targets), self._vocabulary())
         self._prepare()
 
     def run(self, statements: int | None, until: float) -> Outcome:
@@ -133,6 +144,12 @@ class HttpFuzzer:
     def close(self) -> None:
         self._server.stop()
         self.canaries.close()
+
+    def _more_files(self) -> list[Path]:
+        return []
+
+    def _aimed(self, targets: Targets) -> Targets:
+        return targets
 
     def _send(self, request: Request, user: User, method: str) -> None:
         self.outcome.statements += 1
@@ -154,7 +171,9 @@ class HttpFuzzer:
         if problems:
             self.outcome.breaches += [f"{problem}: {request} as {user.name} by {method}" for problem in problems]
 
-    def _exchange(self, request: Request, user: User, method: str) -> tuple[int, bytes]:
+    def _exchange(
+        self, request: Request, user: User, method: str, hostile: "Hostile | None" = None
+    ) -> tuple[int, bytes]:
         parameters = {"max_execution_time": "2", "max_result_rows": "1000", **request.parameters}
         headers = {"X-ClickHouse-User": user.name, "X-ClickHouse-Key": user.password}
         body = request.sql.encode(errors="surrogateescape")
@@ -163,6 +182,9 @@ class HttpFuzzer:
         elif request.tables:
             parameters["query"] = request.sql
             body, headers["Content-Type"] = _form(request.tables, parameters)
+        if hostile is not None:
+            parameters, headers = {**parameters, **hostile.parameters}, {**headers, **hostile.headers}
+            body = hostile.change(body)
         connection = http.client.HTTPConnection("127.0.0.1", self._server.port, timeout=20)
         try:
             query = urllib.parse.urlencode(parameters, errors="surrogateescape")
@@ -223,6 +245,110 @@ class HttpFuzzer:
         self._prepare()
 
 
+def _header(text: str) -> str:
+    return "".join(letter for letter in text if letter.isascii() and letter.isprintable())
+
+
+def files_of(folder: Path) -> dict[str, tuple[int, str]]:
+    """Return the mode and the digest of every file and folder below a folder."""
+    found = {}
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            mode = path.lstat().st_mode
+            content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+            found[str(path.relative_to(folder))] = (mode, hashlib.sha256(content).hexdigest())
+    return found
+
+
+def changes(before: dict[str, tuple[int, str]], after: dict[str, tuple[int, str]]) -> list[str]:
+    """Return the paths that differ."""
+    return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """Adds parameters and headers to a request, and changes its body."""
+
+    parameters: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    change: Callable[[bytes], bytes] = bytes
+
+
+class ReaderFuzzer(HttpFuzzer):
+    """Sends as the read-only user alone; the engine's folder must stay the same, and the writer be served."""
+
+    def run(self, statements: int | None, until: float) -> Outcome:
+        """Send statements until their number or the time is reached, or the first breach."""
+        before = files_of(self.engine)
+        stop = threading.Event()
+        writer = threading.Thread(target=self._serve_writer, args=(stop,))
+        writer.start()
+        try:
+            while (statements is None or self.outcome.statements < statements) and time.monotonic() < until:
+                self._send(self._grammar.request(), _READER, self._rng.choice(("POST", "POST", "GET")))
+                if self.outcome.statements % 25 == 0 and (found := changes(before, files_of(self.engine))):
+                    self.outcome.breaches.append(f"the engine's folder differs: {found[:5]}")
+                if self.outcome.breaches:
+                    break
+        finally:
+            stop.set()
+            writer.join()
+        found = changes(before, files_of(self.engine))
+        self.outcome.breaches += [f"the engine's folder differs: {found[:5]}"] if found else []
+        self.outcome.breaches += [one for one in self.canaries.breaches() if one not in self.outcome.breaches]
+        return self.outcome
+
+    def _exchange(self, request: Request, user: User, method: str, hostile: Hostile | None = None) -> tuple[int, bytes]:
+        return super()._exchange(request, user, method, self._hostile() if user is _READER else None)
+
+    def _aimed(self, targets: Targets) -> Targets:
+        # A parameter with the canaries' text would stay in its session.
+        return replace(targets, folder=str(self.engine), command=f"touch {self.canaries.out}/ran")
+
+    def _more_files(self) -> list[Path]:
+        return [self.engine / "metadata" / "default.sql", self._data / "face" / "users.xml"]
+
+    def _serve_writer(self, stop: threading.Event) -> None:
+        while not stop.wait(0.1):
+            began = time.monotonic()
+            with suppress(OSError, http.client.HTTPException, AssertionError):
+                self._ask("SELECT count() FROM probe")
+                self.outcome.writer_s = max(self.outcome.writer_s, time.monotonic() - began)
+
+    def _hostile(self) -> Hostile:
+        one, loot = self._rng.choice, f"{self.engine}/loot"
+        text = str(one((
+            f"Null; SELECT 'x' INTO OUTFILE '{loot}'", f"TSV INTO OUTFILE '{loot}' TRUNCATE FORMAT RawBLOB", "JSON\r\nX: y",
+            f"DEFAULT; SELECT 1 INTO OUTFILE '{loot}'", "\r", "\0", "../../x", "x" * 9000, "`", "'; DROP TABLE probe; --",
+            f"x\n/* */ INTO OUTFILE '{loot}'", "\x1b[2J", "\u202e", "Native", "JSON", "Parquet", "1", "",
+        )))  # fmt: skip
+        session = {"session_id": str(self._rng.randrange(3))} if self._rng.random() < 0.3 else {}
+        kind = self._rng.randrange(12)
+        if kind == 0:
+            return Hostile({"default_format": text, **session})
+        if kind == 1:
+            return Hostile(session, {"X-ClickHouse-Format": _header(text)})
+        if kind == 2:
+            return Hostile({text: "1", **session})
+        if kind == 3:
+            name = one(
+                ("query_id", "session_id", "database", "quota_key", "role", "session_timeout", "compress", "extremes")
+            )
+            return Hostile({name: text})
+        if kind == 4:
+            return Hostile({one(("decompress", "compress", "wait_end_of_query")): "1", **session})
+        if kind == 5:
+            return Hostile({}, {"Content-Encoding": one(("gzip", "br", "zstd", "lz4", "xz", "x"))}, self._garbled)
+        if kind == 6:
+            boundary = one(("x", "", _header(text[:70])))
+            return Hostile({}, {"Content-Type": f"multipart/form-data; boundary={boundary}"}, self._garbled)
+        return Hostile(session)
+
+    def _garbled(self, body: bytes) -> bytes:
+        packed = self._rng.choice((gzip.compress, zlib.compress, bytes, lambda b: b"--x\r\n" + b))(body)
+        return packed[: self._rng.randrange(len(packed) + 1)] if self._rng.random() < 0.5 else packed
+
+
 def _form(tables: dict[str, str], parameters: dict[str, str]) -> tuple[bytes, str]:
     boundary = secrets.token_hex(8)
     parts = []
@@ -262,7 +388,7 @@ for line in sys.stdin:
 
 
 class EngineFuzzer:
-    """Passes statements to an engine in its sandbox, without server and policy."""
+    """Passes statements to an engine in its sandbox, without server and gate."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.canaries = Canaries(folder)
@@ -333,16 +459,23 @@ class EngineFuzzer:
         return {"code": -1}
 
 
+_FUZZERS: dict[str, type[HttpFuzzer] | type[EngineFuzzer]] = {
+    "http": HttpFuzzer,
+    "reader": ReaderFuzzer,
+    "engine": EngineFuzzer,
+}
+
+
 def main() -> int:
     """Fuzz for the requested time; return 1 after a breach."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--layer", choices=("http", "engine"), default="http")
+    parser.add_argument("--layer", choices=_FUZZERS, default="http")
     given = parser.parse_args()
     seed = secrets.randbelow(1 << 32) if given.seed is None else given.seed
     with tempfile.TemporaryDirectory() as folder:
-        fuzzer = (HttpFuzzer if given.layer == "http" else EngineFuzzer)(Path(folder), seed)
+        fuzzer = _FUZZERS[given.layer](Path(folder), seed)
         end = time.monotonic() + given.minutes * 60
         try:
             while time.monotonic() < end and not fuzzer.outcome.breaches:

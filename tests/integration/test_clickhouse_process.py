@@ -131,14 +131,14 @@ def test_a_folder_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
 
 def test_a_password_is_needed_once_given(tmp_path: Path) -> None:
     """A server with one user that has a password starts and refuses access without it."""
-    users = (User("default", "secret"),)
+    users = (User("default", "one-secret-of-a-test"),)
     with EmbeddedClickHouse(ClickHouseParams(data=tmp_path, users=users)) as server:
         with pytest.raises(AssertionError, match="AUTHENTICATION_FAILED"):
             ask(server.port, b"SELECT 1")
-        assert ask(server.port, b"SELECT 1", "user=default&password=secret") == "1"
+        assert ask(server.port, b"SELECT 1", "user=default&password=one-secret-of-a-test") == "1"
         for process in Path("/proc").glob("[0-9]*/cmdline"):
             try:
-                assert b"secret" not in process.read_bytes()
+                assert b"one-secret-of-a-test" not in process.read_bytes()
             except (FileNotFoundError, ProcessLookupError):
                 continue
 

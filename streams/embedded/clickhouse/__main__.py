@@ -5,6 +5,7 @@ It prints one line of JSON on standard output: the port when it is ready, or the
 
 import asyncio
 import json
+import logging
 import os
 import resource
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 import streams
 from streams.embedded.clickhouse.data_dir import engine_folder, lock, write_configuration
@@ -35,6 +37,11 @@ _ENGINE_MALLOC = "dirty_decay_ms:60000,prof:false"
 """Options of the engine's jemalloc. It retains freed memory for 60 s instead of 5, because the next block needs it
 after ten seconds, and does not profile allocations. CPU s per million rows: insert 1.16 -> 1.01, merge 0.93 -> 0.85
 (tests/bench/clickhouse_parts)."""
+
+
+def is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Return False for a request that is no HTTP: anyone may send one, and aiohttp would log a stack trace."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -73,33 +80,24 @@ async def serve(params: ClickHouseParams, listening: socket.socket, engine: Engi
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
+    logging.getLogger("aiohttp.server").addFilter(is_worth_a_line)
     server = HttpServer(engine, params)
-    runner = web.AppRunner(
-        server.application(),
-        auto_decompress=False,
-        access_log=None,
-        shutdown_timeout=_STOP_S,
-        # Limits the time for a request's line and headers as well.
-        keepalive_timeout=params.limits.stall_s,
-        # Reads the body of an INSERT in pieces of 1 MiB instead of 64 KiB, so that reading and writing alternate less.
-        read_bufsize=1 << 20,
-        # A query may be in the URL: the server's own limit is http_max_uri_size, 1 MiB.
-        max_line_size=1 << 20,
-        max_field_size=1 << 20,
-    )
+    runner = web.ServerRunner(server, shutdown_timeout=_STOP_S)
     await runner.setup()
     await web.SockSite(runner, listening).start()
     print(ready, flush=True)  # noqa: T201 — the parent reads it
     guarding = asyncio.create_task(guard_merges(MergeGuard(engine)))
     while not stop.is_set():
-        server.sessions.drop_expired()
+        for sessions in server.sessions.values():
+            sessions.drop_expired()
         try:
             await asyncio.wait_for(stop.wait(), 1.0)
         except TimeoutError:
             continue
     guarding.cancel()
     await runner.cleanup()
-    server.sessions.close()
+    for sessions in server.sessions.values():
+        sessions.close()
 
 
 async def guard_merges(guard: MergeGuard) -> None:

@@ -10,12 +10,15 @@ from streams.embedded.clickhouse.block_checksum import city_hash_128
 from streams.embedded.clickhouse.errors import ClickHouseError
 
 # The offered encodings in order of preference: lz4 needs the least CPU; browsers and curl request gzip.
-_OFFERED = ("lz4", "zstd", "gzip", "deflate", "br")
+_OFFERED = ("lz4", "zstd", "gzip", "deflate")
 
 _CHECKSUM_BYTES, _HEADER_BYTES = 16, 9
 _LZ4, _ZSTD, _NONE = 0x82, 0x90, 0x02
 # ClickHouse's clients write blocks of 1 MiB. The server's limit is 1 GiB, so a header of 25 bytes could reserve 1 GiB.
-_MAX_BLOCK_BYTES = 64 << 20
+_MAX_BLOCK_BYTES = 16 << 20
+# The windows of the usual levels (zstd up to 19, xz up to 6); larger ones would reserve memory for each request.
+_ZSTD_WINDOW_BYTES = 8 << 20
+_XZ_BYTES = 16 << 20
 # The largest piece of decompressed data, so that a few bytes of input cannot allocate gigabytes at once.
 _PIECE_BYTES = 1 << 20
 # zstandard does not limit the output of a call: an RLE block of 4 bytes expands to 128 KiB, 256 bytes to 8 MiB at most.
@@ -52,12 +55,10 @@ class Encoder(Protocol):
         """Return the rest and the end of the stream."""
 
 
-def decoder(encoding: str, max_whole_bytes: int) -> Decoder | None:
+def decoder(encoding: str) -> Decoder | None:
     """Return the decoder of a Content-Encoding (None: no encoding); raise ClickHouseError for an unknown encoding."""
     if encoding in {"", "identity"}:
         return None
-    if encoding == "br":
-        return _Brotli(max_whole_bytes)
     make = _STREAMS.get(encoding)
     if make is None:
         raise ClickHouseError(89, "UNKNOWN_COMPRESSION_METHOD", f"Unknown compression method '{encoding}'")
@@ -77,10 +78,6 @@ def encoder(encoding: str) -> Encoder:
         import zstandard
 
         return _Flushing(zstandard.ZstdCompressor(level=1).compressobj(), zstandard.COMPRESSOBJ_FLUSH_BLOCK)
-    if encoding == "br":
-        import cramjam
-
-        return _Cramjam(cramjam.brotli.Compressor(1))
     # 3 is the server's own http_zlib_compression_level.
     return _Flushing(zlib.compressobj(3, wbits=31 if encoding == "gzip" else 15), zlib.Z_SYNC_FLUSH)
 
@@ -97,7 +94,7 @@ class _Zstd:
     def __init__(self) -> None:
         import zstandard
 
-        self._frame = zstandard.ZstdDecompressor(max_window_size=128 << 20).decompressobj()
+        self._frame = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj()
         self._input = b""
         self.eof = False
         self.unused_data = b""
@@ -141,7 +138,7 @@ _STREAMS: dict[str, Callable[[], Any]] = {
     "x-gzip": lambda: _Zlib(31),
     "deflate": lambda: _Zlib(15),
     "bz2": bz2.BZ2Decompressor,
-    "xz": lzma.LZMADecompressor,
+    "xz": lambda: lzma.LZMADecompressor(memlimit=_XZ_BYTES),
     "lz4": _lz4_decompressor,
     "zstd": _Zstd,
 }
@@ -193,40 +190,6 @@ class _Frames:
         if self._frame is not None:
             raise _corrupt(self._encoding, "it ends too early")
         return b""
-
-
-class _Brotli:
-    """Decodes Brotli as a whole, because the library has no streaming decoder."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max = max_bytes
-        self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> bytes:
-        self._buffer += data
-        if len(self._buffer) > self._max:
-            raise ClickHouseError(
-                229, "QUERY_IS_TOO_LARGE", f"A brotli body may have {self._max} bytes; send lz4 or zstd"
-            )
-        return b""
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        yield self.feed(data)
-
-    def finish(self) -> bytes:
-        import cramjam
-
-        # The library does not limit a growing buffer, but it does not write beyond the end of a fixed buffer.
-        out = bytearray(self._max)
-        try:
-            size = cramjam.brotli.decompress_into(bytes(self._buffer), out)
-        except cramjam.DecompressionError as error:
-            raise _corrupt("br", error) from None
-        if size >= self._max:
-            raise ClickHouseError(
-                229, "QUERY_IS_TOO_LARGE", f"A brotli body may have {self._max} bytes; send lz4 or zstd"
-            )
-        return bytes(out[:size])
 
 
 class ClickHouseBlocks:
@@ -340,21 +303,6 @@ class _Flushing:
 
     def finish(self) -> bytes:
         return bytes(self._stream.flush())
-
-
-class _Cramjam:
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def feed(self, data: bytes) -> bytes:
-        self._stream.compress(data)
-        return b""
-
-    def flush(self) -> bytes:
-        return bytes(self._stream.flush())
-
-    def finish(self) -> bytes:
-        return bytes(self._stream.finish())
 
 
 def _corrupt(encoding: str, why: object) -> ClickHouseError:

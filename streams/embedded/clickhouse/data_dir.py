@@ -3,15 +3,23 @@
 chdb starts like clickhouse-local: its default database is an overlay that also reads files of the machine by name, and
 its user has all privileges. A configuration file sets another default database (dropped at once), the metadata of an
 ordinary `default` database, memory limits, and a user without privileges outside the database.
+
+What chdb 4.4 (engine 26.9) honours, measured: grants and constraints of the user `default` in users.xml; settings in a
+connection's address (`&readonly=2`, `&max_execution_time=30`), of which `readonly` cannot be reverted; the constraints
+of a profile that `SET profile` names, which no other profile lifts, but not the profile's values. Not honoured: other
+users (`&user=` and `user_directories` are ignored, CREATE USER fails, EXECUTE AS is disabled), `&profile=`,
+`access_control_improvements`. `readonly` refuses neither INTO OUTFILE nor file() nor KILL QUERY of the only user.
+So the reader is not a user of the engine: it is `default` with `readonly = 2`, its limits in the address, and the
+constraints of the profile `reader`.
 """
 
 import fcntl
 import os
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
-from streams.embedded.clickhouse.allowed_names import ENGINES
 from streams.embedded.clickhouse.params import READER_LIMITS, Limits
 from streams.embedded.directories import write_private
 from streams.wire.errors import Misconfigured
@@ -37,8 +45,15 @@ _CONFIG = """<clickhouse>
 </clickhouse>
 """
 
-# An allow list: the engine refuses every other privilege in all sessions. It has one user for all sessions, and
-# CREATE USER does not work, so users of the server differ by readonly and by the policy of statements.
+# Engines of the schema (MergeTree), and those in which clickhouse-connect and its users create tables. None of them
+# reads a path, a host or another table; those that the engine does not check (EmbeddedRocksDB, Executable) meet the
+# sandbox.
+ENGINES = (
+    "MergeTree", "ReplacingMergeTree", "SummingMergeTree", "AggregatingMergeTree", "CollapsingMergeTree",
+    "VersionedCollapsingMergeTree", "CoalescingMergeTree", "Memory", "Null", "Log", "TinyLog",
+)  # fmt: skip
+
+# An allow list: the engine refuses every other privilege in all sessions.
 # Not granted: CREATE DICTIONARY, FUNCTION, NAMED COLLECTION, USER and the like; BACKUP; SYSTEM; every table
 # function with an external source (FILE, URL, REMOTE, S3, ODBC, MONGO, ...); introspection.
 GRANTS = (
@@ -76,8 +91,12 @@ _USERS = """<clickhouse>
 READER_PROFILE = "reader"
 """The profile that constrains the settings of a reader's connection; another profile does not lift the constraints."""
 
+_READER_LIMITS = {**READER_LIMITS, "max_temporary_data_on_disk_size_for_query": (1 << 30, 1 << 30)}
+READER_SETTINGS: Mapping[str, str] = {name: str(value) for name, (value, _) in _READER_LIMITS.items()}
+"""The settings of a reader's connection, unless the request overrides them."""
+
 # Clients cannot change these settings: they name files, folders, hosts or secrets, contain SQL as text (which the
-# policy of statements does not check), select another language for statements, or select the default table engine.
+# gate does not see), select another language for statements, or select the default table engine.
 _CONSTANT_SETTINGS = """
     additional_result_filter additional_table_filters column_names_for_schema_inference filter order
     parallel_replicas_custom_key schema_inference_hints select sort
@@ -141,7 +160,7 @@ def write_configuration(data: Path, limits: Limits) -> Path:
             grants="\n".join(f"<query>GRANT {grant}</query>" for grant in GRANTS),
             reader=READER_PROFILE,
             limits="\n".join(
-                f"<{name}><min>1</min><max>{highest}</max></{name}>" for name, (_, highest) in READER_LIMITS.items()
+                f"<{name}><min>1</min><max>{highest}</max></{name}>" for name, (_, highest) in _READER_LIMITS.items()
             ),
             constants="\n".join(f"<{name}><readonly/></{name}>" for name in _CONSTANT_SETTINGS),
         ),

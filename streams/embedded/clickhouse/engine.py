@@ -5,30 +5,22 @@ own. Every call here blocks, so call it in a thread; chdb releases the interpret
 """
 
 import os
-import re
 import threading
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from streams.embedded.clickhouse.data_dir import BOOT_DATABASE, READER_PROFILE, engine_folder
+from streams.embedded.clickhouse.data_dir import BOOT_DATABASE, READER_PROFILE, READER_SETTINGS, engine_folder
 from streams.embedded.clickhouse.errors import ClickHouseError, from_engine
-from streams.embedded.clickhouse.params import READER_LIMITS
 
 # Turns off settings that clickhouse-local enables for interactive use.
-_AS_A_SERVER = {"implicit_select": "0", "allow_introspection_functions": "0"}
+_AS_A_SERVER = "&implicit_select=0&allow_introspection_functions=0"
+_AS_A_READER = "".join(f"&{name}={value}" for name, value in READER_SETTINGS.items())
 
-READER_SETTINGS = {name: str(value) for name, (value, _) in READER_LIMITS.items()}
-"""The settings of a reader's connection, unless the request overrides them."""
-
-_CALLED = "SELECT lower(name) FROM system.functions UNION ALL SELECT lower(name) FROM system.table_functions"
-"""The query for the names of the engine's functions."""
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
-"""An unquoted identifier of ClickHouse; the names of parameters may contain a dollar sign."""
+_NOT_STREAMED = "Code: 36. DB::Exception: Streaming query is not supported for query"
+"""The begin of the engine's error for one complete statement that is no SELECT; a text is quoted only after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +34,16 @@ class Result:
     written_rows: int = 0
     written_bytes: int = 0
     elapsed_s: float = 0.0
+
+    def plus(self, block: "Result") -> "Result":
+        """Return the counts of this result and of its next block, without the data."""
+        return Result(
+            b"",
+            self.rows + block.rows,
+            self.read_rows + block.read_rows,
+            self.read_bytes + block.read_bytes,
+            elapsed_s=self.elapsed_s + block.elapsed_s,
+        )
 
 
 class Connection:
@@ -62,31 +64,44 @@ class Connection:
         """Close the connection, with its settings and temporary tables."""
         self._raw.close()
 
-    def query(self, sql: str, output_format: str = "TabSeparated") -> Result:
-        """Run one statement and return its complete result."""
+    def query(self, sql: str | bytes, output_format: str = "TabSeparated") -> Result:
+        """Run a text of the server and return its complete result; the engine would run several statements."""
         try:
             got = self._raw._conn.query(_encoded(sql), output_format, params={})  # noqa: SLF001 — the wrapper adds only notebooks
         except RuntimeError as error:
             raise from_engine(str(error)) from None
-        return Result(
-            data=bytes(got.bytes()),
-            rows=got.rows_read(),
-            read_rows=got.storage_rows_read(),
-            read_bytes=got.storage_bytes_read(),
-            written_rows=got.rows_written(),
-            written_bytes=got.bytes_written(),
-            elapsed_s=got.elapsed(),
-        )
+        return _result(got)
 
-    def blocks(self, sql: str, output_format: str) -> "Blocks":
-        """Start a SELECT whose result is returned in separately encoded blocks."""
-        mark = f"/* {uuid.uuid4()} */"
+    def statement(self, text: bytes, output_format: str) -> Result:
+        """Run a text of a client, not a SELECT, after the engine's parser has read it as one statement."""
+        self._require_one(text)
+        return self.query(text, output_format)
+
+    def document(self, text: bytes, output_format: str) -> Result:
+        """Run a SELECT and return its result as one document; its memory counts for the query."""
+        # Checked by EXPLAIN, because a SELECT would run.
+        self._require_one(b"EXPLAIN AST " + text)
+        return self.query(text, output_format)
+
+    def _require_one(self, text: bytes) -> None:
         try:
-            return Blocks(self._raw.send_query(_encoded(f"{mark} {sql}"), output_format), mark)
+            self._raw.send_query(text, "Null").cancel()
         except RuntimeError as error:
+            if not str(error).startswith(_NOT_STREAMED):
+                raise from_engine(str(error)) from None
+            return
+        raise ClickHouseError(62, "SYNTAX_ERROR", "Syntax error: a SELECT begins with SELECT, WITH, FROM or (")
+
+    def blocks(self, text: bytes, output_format: str) -> "Blocks | None":
+        """Start a SELECT whose result is returned in separately encoded blocks; None if it is another statement."""
+        try:
+            return Blocks(self._raw.send_query(text, output_format))
+        except RuntimeError as error:
+            if str(error).startswith(_NOT_STREAMED):
+                return None
             raise from_engine(str(error)) from None
 
-    def insert(self, sql: str, input_format: str) -> "Insert":
+    def insert(self, sql: str | bytes, input_format: str) -> "Insert":
         """Start an INSERT whose data follows in pieces."""
         try:
             return Insert(self._raw.send_insert(_encoded(sql), input_format))
@@ -94,9 +109,9 @@ class Connection:
             raise from_engine(str(error)) from None
 
     def configure(self, settings: Mapping[str, str], database: str) -> None:
-        """Set the settings and database of the next statements."""
+        """Set the settings and database of the next statements; request.py has checked the names."""
         if settings:
-            changes = ", ".join(f"{_setting_name(name)} = {quoted(value)}" for name, value in settings.items())
+            changes = ", ".join(f"{name} = {quoted(value)}" for name, value in settings.items())
             self.query(f"SET {changes}")
         if database:
             self.query(f"USE {identifier(database)}")
@@ -107,19 +122,18 @@ class Connection:
 
 
 class Blocks:
-    """The result of a running query; `mark` is a text that only this query contains."""
+    """The result of a running query."""
 
-    def __init__(self, stream: Any, mark: str) -> None:
+    def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self.mark = mark
 
-    def next(self) -> bytes | None:
+    def next(self) -> Result | None:
         """Return the next block, or None at the end."""
         try:
             got = self._stream.fetch()
         except RuntimeError as error:
             raise from_engine(str(error)) from None
-        return None if got is None else bytes(got.bytes())
+        return None if got is None else _result(got)
 
     def close(self) -> None:
         """Discard the rest of the result."""
@@ -176,7 +190,7 @@ class Engine:
     def __init__(self, data: Path, config: Path) -> None:
         """Open the folder of `write_configuration`; raise ClickHouseError if the engine refuses it."""
         self._folder = engine_folder(data)
-        self._address = f"{engine_folder(data)}?config-file={config}"
+        self._address = f"{engine_folder(data)}?config-file={config}{_AS_A_SERVER}"
         # Stays open until the process ends, because the engine ends with its last connection.
         self._keeper = self.connect({}, "")
         self._keeping = threading.Lock()
@@ -184,8 +198,6 @@ class Engine:
             self._keeper.query(f"DROP DATABASE IF EXISTS {BOOT_DATABASE}")
         self.version = self._keeper.value("version()")
         self.timezone = self._keeper.value("timezone()")
-        names = self._keeper.query(_CALLED, "TabSeparatedRaw").data.decode()
-        self._functions = frozenset(names.splitlines())
 
     def has_room(self) -> bool:
         """Return whether the free space of the disk is at least the reserve."""
@@ -215,16 +227,15 @@ class Engine:
         """
         import chdb
 
+        address = self._address + ("&readonly=2" if read_only else "") + (_AS_A_READER if is_reader else "")
         try:
-            address = f"{self._address}&readonly=2" if read_only else self._address
             connection = Connection(chdb.connect(address))  # type: ignore[no-untyped-call]
         except RuntimeError as error:
             raise from_engine(str(error)) from None
         try:
             if is_reader:
                 connection.query(f"SET profile = {quoted(READER_PROFILE)}")
-                connection.configure(READER_SETTINGS, "")
-            connection.configure({**_AS_A_SERVER, **settings}, "" if database == "default" else database)
+            connection.configure(settings, "" if database == "default" else database)
         except BaseException:
             connection.close()
             raise
@@ -237,14 +248,6 @@ class Engine:
                 f"KILL QUERY WHERE position(query, {quoted(mark)}) > 0 AND NOT startsWith(query, 'KILL QUERY') ASYNC"
             )
 
-    def is_view(self, name: str) -> bool:
-        """Return whether a name is a view and not a function, because a statement may call a view with parameters."""
-        if name.lower() in self._functions:
-            return False
-        count = f"SELECT count() FROM system.tables WHERE name = {quoted(name)} AND engine = 'View'"  # noqa: S608 — quoted
-        with self._keeping:
-            return self._keeper.query(count).data.strip() != b"0"
-
     def keep_default_database(self) -> None:
         """Recreate the database `default` if a client dropped it, because connections need it."""
         with self._keeping:
@@ -255,8 +258,20 @@ class Engine:
         self._keeper.close()
 
 
-def _encoded(sql: str) -> bytes:
-    return sql.encode(errors="surrogateescape")
+def _encoded(sql: str | bytes) -> bytes:
+    return sql if isinstance(sql, bytes) else sql.encode(errors="surrogateescape")
+
+
+def _result(got: Any) -> Result:
+    return Result(
+        data=bytes(got.bytes()),
+        rows=got.rows_read(),
+        read_rows=got.storage_rows_read(),
+        read_bytes=got.storage_bytes_read(),
+        written_rows=got.rows_written(),
+        written_bytes=got.bytes_written(),
+        elapsed_s=got.elapsed(),
+    )
 
 
 def quoted(text: str) -> str:
@@ -267,10 +282,3 @@ def quoted(text: str) -> str:
 def identifier(name: str) -> str:
     """Return `name` as an identifier of ClickHouse's SQL."""
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
-
-
-def _setting_name(name: str) -> str:
-    # A name from the URL becomes part of SQL, so an invalid name of a setting is refused with the engine's message.
-    if not _NAME.fullmatch(name):
-        raise ClickHouseError(115, "UNKNOWN_SETTING", f"Unknown setting {quoted(name)}")
-    return name

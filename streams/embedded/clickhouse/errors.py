@@ -17,9 +17,6 @@ _STATUS = {
 }
 _STATUS_OF = {code: status for status, codes in _STATUS.items() for code in codes}
 _CODE = re.compile(r"Code:\s*(\d+)\.\s*")
-_RESULT_PIPE = re.compile(r"\s*INTO OUTFILE '/dev/fd/\d+'(?: APPEND)?")
-_AT_RESULT_PIPE = re.compile(r"failed at position \d+ \([^\n]*?'/dev/fd/\d+'[^.]*\.")
-"""The text that Statement.into appends to a query, as the engine's messages quote it: all of it, or its end."""
 
 
 class ClickHouseError(Exception):
@@ -49,7 +46,6 @@ class EngineError(ClickHouseError):
 
 def from_engine(text: str) -> EngineError:
     """Return the error of an engine's message; its code is 1002 (UNKNOWN_EXCEPTION) if the message has none."""
-    text = _AT_RESULT_PIPE.sub("failed at the end of the query.", _RESULT_PIPE.sub("", text))
     found = _CODE.search(text)
     if found is None:
         return EngineError(1002, "UNKNOWN_EXCEPTION", f"Code: 1002. DB::Exception: {text}. (UNKNOWN_EXCEPTION)")

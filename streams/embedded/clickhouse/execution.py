@@ -1,11 +1,13 @@
 """Runs one statement on the engine and sends its result to the client.
 
-Streams the result of a SELECT through a pipe while the engine computes it, and the data of an INSERT to the engine
-while it arrives. All other results are small and sent whole. A client's disconnection cancels its statement.
+Streams the result of a SELECT in a format of rows while the engine computes it, and the data of an INSERT to the engine
+while it arrives. The engine encodes each piece of a result as a document of its own, so a result in another format (one
+JSON, one Parquet file) is computed whole; its memory counts for the query. A client's disconnection cancels its SELECT.
 """
 
 import asyncio
 import contextlib
+import uuid
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from functools import partial
@@ -13,8 +15,9 @@ from typing import TypeVar
 
 from aiohttp import ClientConnectionResetError, ClientPayloadError, web
 
-from streams.embedded.clickhouse.engine import Blocks, Connection, Engine, Result
+from streams.embedded.clickhouse.engine import Connection, Engine, Result
 from streams.embedded.clickhouse.errors import ClickHouseError
+from streams.embedded.clickhouse.gate import INPUT_TABLE, SELECTS, Statement
 from streams.embedded.clickhouse.native import (
     handshake_block,
     is_handshake,
@@ -23,11 +26,19 @@ from streams.embedded.clickhouse.native import (
     zoned_columns,
 )
 from streams.embedded.clickhouse.native_blocks import split
+from streams.embedded.clickhouse.query_scope import create_temporary
 from streams.embedded.clickhouse.request import QueryRequest
 from streams.embedded.clickhouse.response import Response, content_type
-from streams.embedded.clickhouse.result_pipe import ResultPipe
-from streams.embedded.clickhouse.staging import staging_table
-from streams.embedded.clickhouse.statement import Statement
+
+# Formats whose documents follow each other as one, and whose document without rows is empty.
+_OF_ROWS = frozenset(
+    {
+        "TabSeparated", "TSV", "TabSeparatedRaw", "TSVRaw", "CSV", "JSONEachRow", "JSONLines", "NDJSON",
+        "JSONStringsEachRow", "JSONCompactEachRow", "JSONCompactStringsEachRow", "RowBinary", "LineAsString", "RawBLOB",
+        "MsgPack", "BSONEachRow", "Native", "Null",
+    }
+)  # fmt: skip
+_INPUT = INPUT_TABLE.decode()
 
 # Interval of the check for a disconnected client while the engine returns nothing.
 _LOOK_UP_EVERY_S = 0.1
@@ -39,7 +50,7 @@ class Execution:
     """The execution of one statement of a request."""
 
     def __init__(
-        self, engine: Engine, threads: Executor, connection: Connection, reply: Response, request: web.Request
+        self, engine: Engine, threads: Executor, connection: Connection, reply: Response, request: web.BaseRequest
     ) -> None:
         self._engine = engine
         self._threads = threads
@@ -54,38 +65,35 @@ class Execution:
             self._reply.announce(output_format, content_type(output_format))
         revision = call.protocol_version if output_format == "Native" else 0
         if statement.data_at is not None:
-            answer = await self._insert(call, statement, data)
-        elif is_handshake(statement.sql, revision):
+            answer = await self._insert(statement, data)
+        elif is_handshake(statement.text, revision):
             answer = await self._in_thread(lambda: handshake_block(self._connection, revision))
             await self._reply.write(answer.data)
-        elif statement.kind == "select" and not statement.is_explain:
-            if wants_blocks(revision):
-                return await self._blocks(statement, revision)
-            return await self._select(statement.into, call.default_format)
+        elif statement.keyword in SELECTS:
+            whole = output_format not in _OF_ROWS or statement.has_totals or call.parameters.get("extremes") == "1"
+            return await self._select(statement, call.default_format, revision, whole=whole)
         else:
-            answer = await self._in_thread(lambda: self._connection.query(statement.sql, call.default_format))
-            if statement.may_drop_databases:
+            answer = await self._in_thread(lambda: self._connection.statement(statement.text, call.default_format))
+            if statement.keyword in {b"DROP", b"DETACH", b"RENAME"}:
                 await self._in_thread(self._engine.keep_default_database)
-            make = upgrade(revision, {})
-            for block in split(answer.data) if wants_blocks(revision) else ():
-                await self._reply.write(make(block))
-            if not wants_blocks(revision):
-                await self._reply.write(answer.data)
+            await self._write(answer.data, revision)
         return await self._reply.finish(answer)
 
-    async def _insert(self, call: QueryRequest, statement: Statement, data: AsyncIterator[bytes]) -> Result:
+    async def _insert(self, statement: Statement, data: AsyncIterator[bytes]) -> Result:
         first = await anext(data, b"")
-        stage = staging_table(statement.sql)
-        if stage is None:
-            return await self._feed(statement.sql, statement.format or "", first, data)
-        await self._in_thread(lambda: self._connection.query(stage.create))
+        if not statement.input_structure:
+            return await self._feed(statement.text, statement.format, first, data)
+        # The library accepts an INSERT … SELECT … FROM input() only complete and as text.
+        create = create_temporary(_INPUT, statement.input_structure.decode(errors="surrogateescape"))
+        await self._in_thread(lambda: self._connection.query(create))
         try:
-            await self._feed(stage.into, statement.format or "", first, data)
-            return await self._in_thread(lambda: self._connection.query(stage.sql))
+            await self._feed(f"INSERT INTO {_INPUT}".encode(), statement.format, first, data)
+            return await self._in_thread(lambda: self._connection.statement(statement.text, "Null"))
         finally:
-            await asyncio.shield(self._in_thread(lambda: self._connection.query(stage.drop)))
+            drop = f"DROP TEMPORARY TABLE IF EXISTS {_INPUT}"
+            await asyncio.shield(self._in_thread(lambda: self._connection.query(drop)))
 
-    async def _feed(self, into: str, written_as: str, first: bytes, data: AsyncIterator[bytes]) -> Result:
+    async def _feed(self, into: bytes, written_as: str, first: bytes, data: AsyncIterator[bytes]) -> Result:
         """Pass the data to the engine as it arrives; raise ClickHouseError if the engine may not have stored it.
 
         Checks the space before and after. After an error the client repeats the INSERT with the same token, and the
@@ -112,47 +120,46 @@ class Execution:
         self._engine.require_space(size)
         return result
 
-    async def _select(self, into: Callable[[str, str], str], default_format: str) -> web.StreamResponse:
-        pipe = ResultPipe()
-        sql = into(pipe.path, default_format)
-        running = asyncio.ensure_future(self._in_thread(lambda: self._connection.query(sql)))
-        running.add_done_callback(lambda _: pipe.no_more())
+    async def _select(
+        self, statement: Statement, default_format: str, revision: int, *, whole: bool
+    ) -> web.StreamResponse:
+        mark = f"/* {uuid.uuid4()} */"
+        text = statement.text + b"\n" + mark.encode()
+        make = upgrade(revision, await self._in_thread(lambda: zoned_columns(self._connection, statement, revision)))
+        blocks = None
         try:
-            await self._pump(pipe, running)
-            answer = await running
-        except ClickHouseError as error:
-            return await self._reply.fail(error)
-        except BaseException:
-            # The client disconnected, or the server stops.
-            await asyncio.shield(self._stop(pipe, running))
-            raise
-        finally:
-            pipe.close()
-        return await self._reply.finish(answer)
-
-    async def _blocks(self, statement: Statement, revision: int) -> web.StreamResponse:
-        """Stream a SELECT as blocks of the client's revision."""
-        plain = statement.sql[: statement.clause_at]
-        make = upgrade(revision, await self._in_thread(lambda: zoned_columns(self._connection, plain)))
-        blocks = await self._in_thread(lambda: self._connection.blocks(statement.sql, "Native"))
-        try:
-            while (block := await self._next_block(blocks)) is not None:
-                await self._reply.write(await self._in_thread(partial(make, block)))
+            if not whole:
+                blocks = await self._in_thread(lambda: self._connection.blocks(text, default_format))
+            if blocks is None:  # one document, or WITH … INSERT
+                answer = await self._watched(lambda: self._connection.document(text, default_format), mark)
+                await self._write(answer.data, revision)
+                return await self._reply.finish(answer)
+            total = Result()
+            while (block := await self._watched(blocks.next, mark)) is not None:
+                total = total.plus(block)
+                await self._reply.write(await self._in_thread(partial(make, block.data)))
         except ClickHouseError as error:
             return await self._reply.fail(error)
         finally:
-            await asyncio.shield(self._in_thread(blocks.close))
-        return await self._reply.finish(Result())
+            if blocks is not None:
+                await asyncio.shield(self._in_thread(blocks.close))
+        return await self._reply.finish(total)
 
-    async def _next_block(self, blocks: Blocks) -> bytes | None:
-        """Return the next block; meanwhile check whether the client is connected, and send buffered data."""
-        coming = asyncio.ensure_future(self._in_thread(blocks.next))
+    async def _write(self, data: bytes, revision: int) -> None:
+        """Write a whole result, with its blocks as the client's revision has them."""
+        make = upgrade(revision, {})
+        for block in split(data) if wants_blocks(revision) else [data]:
+            await self._reply.write(make(block))
+
+    async def _watched(self, work: Callable[[], T], mark: str) -> T:
+        """Wait for a query; meanwhile check whether the client is connected, and send buffered data."""
+        coming = asyncio.ensure_future(self._in_thread(work))
         try:
             while not (await asyncio.wait([coming], timeout=_LOOK_UP_EVERY_S))[0]:
                 await self._look_up()
         except BaseException:
             while not coming.done():
-                await asyncio.shield(self._in_thread(lambda: self._engine.kill(blocks.mark)))
+                await asyncio.shield(self._in_thread(lambda: self._engine.kill(mark)))
                 await asyncio.wait([coming], timeout=_LOOK_UP_EVERY_S)
             coming.exception()
             raise
@@ -163,32 +170,5 @@ class Execution:
             raise ClientConnectionResetError("the client is gone")
         await self._reply.begin_early()
 
-    async def _pump(self, pipe: ResultPipe, running: "asyncio.Future[Result]") -> None:
-        while True:
-            try:
-                piece = await asyncio.wait_for(pipe.read(), _LOOK_UP_EVERY_S)
-            except TimeoutError:
-                if not running.done():
-                    await self._look_up()
-                continue
-            if not piece:
-                return
-            await self._reply.write(piece)
-
-    async def _stop(self, pipe: ResultPipe, running: "asyncio.Future[Result]") -> None:
-        """Cancel the query and wait until the engine has released its connection."""
-        mark = f"OUTFILE '{pipe.path}'"
-        while not running.done():
-            await self._in_thread(lambda: self._engine.kill(mark))
-            # The engine checks for cancellation only between two writes, so the pipe must be drained.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(_drained(pipe), _LOOK_UP_EVERY_S)
-        running.exception()
-
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
-
-async def _drained(pipe: ResultPipe) -> None:
-    while await pipe.read():
-        pass

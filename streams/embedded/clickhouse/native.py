@@ -5,11 +5,13 @@ revision 54337 on the time zone of a DateTime column, and from 54454 on a byte a
 marks a custom serialization. The server sends this byte only for clickhouse-go's first query.
 """
 
+import json
 import re
 import struct
 from collections.abc import Callable, Mapping
 
 from streams.embedded.clickhouse.engine import Connection, Result
+from streams.embedded.clickhouse.gate import Statement
 from streams.embedded.clickhouse.native_blocks import UnsupportedType, columns, text
 
 BLOCK_INFO = b"\x01\x00\x02\xff\xff\xff\xff\x00"  # 1: is_overflows = 0, 2: bucket_num = -1, end
@@ -20,11 +22,11 @@ _DATE_TIME = text("DateTime")
 # The first query of clickhouse-go on each connection. clickhouse-go parses the response by the revision that it sent,
 # and later responses by the revision in this response: with 0 it reads plain Native.
 _HANDSHAKE = re.compile(
-    r"\s*SELECT\s+displayName\(\)\s*,\s*version\(\)\s*,\s*revision\(\)\s*,\s*timezone\(\)\s*;?\s*", re.IGNORECASE
+    rb"\s*SELECT\s+displayName\(\)\s*,\s*version\(\)\s*,\s*revision\(\)\s*,\s*timezone\(\)\s*;?\s*", re.IGNORECASE
 )
 
 
-def is_handshake(sql: str, revision: int) -> bool:
+def is_handshake(sql: bytes, revision: int) -> bool:
     """Return whether this is clickhouse-go's first query."""
     return revision > 0 and _HANDSHAKE.fullmatch(sql) is not None
 
@@ -57,6 +59,8 @@ def upgrade(revision: int, zones: Mapping[str, str]) -> Callable[[bytes], bytes]
     """
 
     def convert(block: bytes) -> bytes:
+        if not wants_blocks(revision):
+            return block
         if revision < _TIME_ZONES or not zones or _DATE_TIME not in block:
             return BLOCK_INFO + block
         pieces, copied = [BLOCK_INFO], 0
@@ -72,10 +76,11 @@ def upgrade(revision: int, zones: Mapping[str, str]) -> Callable[[bytes], bytes]
     return convert
 
 
-def zoned_columns(connection: Connection, sql: str) -> dict[str, str]:
-    """Return the full types of the DateTime columns of a SELECT that name a time zone."""
-    import json
-
-    rows = connection.query(f"DESCRIBE TABLE ({sql}\n)", "JSONCompactEachRow").data.splitlines()
+def zoned_columns(connection: Connection, statement: Statement, revision: int) -> dict[str, str]:
+    """Return the full types of the DateTime columns of a SELECT that name a time zone, if the revision has them."""
+    if not wants_blocks(revision) or revision < _TIME_ZONES:
+        return {}
+    text = b"DESCRIBE TABLE (" + statement.without_format + b"\n)"
+    rows = connection.statement(text, "JSONCompactEachRow").data.splitlines()
     described = [json.loads(row)[:2] for row in rows]
     return {name: kind for name, kind in described if kind.startswith("DateTime(")}

@@ -34,10 +34,13 @@ class Limits:
 
     server_memory_bytes: int = 8 << 30
     query_memory_bytes: int = 4 << 30
-    concurrent_queries: int = 32
-    sessions: int = 256
-    query_bytes: int = 8 << 20  # of one statement's text, with VALUES; other data of an INSERT is not counted
-    compressed_body_bytes: int = 256 << 20  # of forms, and of brotli, which can only be decompressed whole
+    concurrent_queries: int = 32  # of each user, so that no reader takes the writer's
+    connections: int = 256
+    sessions: int = 256  # of each user
+    query_bytes: int = 8 << 20  # of one statement's text; the data of an INSERT is not counted
+    reader_query_bytes: int = 256 << 10
+    form_bytes: int = 16 << 20
+    body_s: float = 600.0  # of a writer's whole body; of a reader's it is stall_s
     stall_s: float = 30.0
     """The longest wait for the next bytes of a request, for a client that reads its response, and for the next request
     of a connection: ClickHouse's http_receive_timeout, http_send_timeout and keep_alive_timeout."""

@@ -6,12 +6,12 @@ A client usually sends the same settings and database with every request, so a s
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from streams.embedded.clickhouse.engine import READER_SETTINGS, Connection, Engine, identifier, quoted
+from streams.embedded.clickhouse.data_dir import READER_SETTINGS
+from streams.embedded.clickhouse.engine import Connection, Engine, identifier, quoted
 from streams.embedded.clickhouse.errors import ClickHouseError
+from streams.embedded.clickhouse.gate import Statement
 from streams.embedded.clickhouse.request_body import ExternalTable
 from streams.embedded.clickhouse.sessions import Session
-from streams.embedded.clickhouse.statement import Statement
-from streams.embedded.clickhouse.structure import rebuild
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +20,14 @@ class QueryScope:
 
     settings: Mapping[str, str]
     database: str
-    read_only: str
+    read_only: bool
     is_reader: bool
     tables: Sequence[ExternalTable]
 
     def open(self, engine: Engine) -> Connection:
         """Open a separate connection for the statement."""
         # A read-only connection is read-only from its first statement on, before any statement of the client.
-        connection = engine.connect(
-            self.settings, self.database, read_only=bool(self.read_only), is_reader=self.is_reader
-        )
+        connection = engine.connect(self.settings, self.database, read_only=self.read_only, is_reader=self.is_reader)
         try:
             self._create_tables(connection)
         except BaseException:
@@ -40,7 +38,7 @@ class QueryScope:
     def enter(self, session: Session, statement: Statement) -> None:
         """Prepare the session for the statement; `leave` must follow, even after an error."""
         requested = (dict(self.settings), self.database)
-        if self.read_only and not statement.is_read_only:
+        if self.read_only and not statement.reads:
             # The setting `readonly` would also block later writers of the session, because it cannot be reverted.
             raise ClickHouseError(164, "READONLY", "Cannot execute query in readonly mode")
         if statement.changes_session:
@@ -73,11 +71,16 @@ class QueryScope:
 
     def _create_tables(self, connection: Connection) -> None:
         for table in self.tables:
-            connection.query(f"CREATE TEMPORARY TABLE {identifier(table.name)} ({rebuild(table.structure)})")
+            connection.query(create_temporary(identifier(table.name), table.structure))
             insert = connection.insert(f"INSERT INTO {identifier(table.name)}", table.format)
             if table.data:
                 insert.append(table.data)
             insert.finish()
+
+
+def create_temporary(name: str, structure: str) -> str:
+    """Return the statement for a table in memory; a literal of the engine is parsed as a structure only."""
+    return f"CREATE TEMPORARY TABLE {name} ENGINE = Memory AS SELECT * FROM null({structure})"  # noqa: S608 — a literal
 
 
 def _undo(session: Session) -> None:

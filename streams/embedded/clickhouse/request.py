@@ -1,13 +1,19 @@
-"""Parses an HTTP request: query, settings, user and output format.
+"""Parses an HTTP request: query, settings, user and output format; authenticates its user.
 
-As in ClickHouse's HTTP interface, every parameter that the interface does not define is a setting of the query.
+As in ClickHouse's HTTP interface, every parameter that the interface does not define is a setting of the query. All
+names are checked here, before anything uses them: formats, settings, tables, and texts that become headers or keys.
 """
 
 import base64
-from collections.abc import Iterable, Mapping
+import dataclasses
+import hmac
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streams.embedded.clickhouse.errors import ClickHouseError
+from streams.embedded.clickhouse.gate import format_name
+from streams.embedded.clickhouse.params import User
 
 # Parameters of the interface itself (ClickHouse's src/Server/HTTPHandler.cpp); all others are settings.
 _INTERFACE_PARAMETERS = {
@@ -30,6 +36,10 @@ _INTERFACE_PARAMETERS = {
     "user",
     "wait_end_of_query",
 }
+_SHORT_TEXTS = ("query_id", "session_id", "database", "user", "quota_key", "role")
+_MAX_SHORT_TEXT = 256
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,255}")
+"""An unquoted identifier of ClickHouse; the names of parameters may contain a dollar sign."""
 _MAX_DIGITS = 19  # Python parses no more than 4,300
 _SESSION_TIMEOUT_S, _MAX_SESSION_TIMEOUT_S = 60, 3600
 
@@ -60,7 +70,7 @@ class QueryRequest:
 
     @property
     def default_format(self) -> str:
-        return self.parameters.get("default_format") or self.header_format or "TabSeparated"
+        return format_name(self.parameters.get("default_format") or self.header_format or "TabSeparated")
 
     @property
     def settings(self) -> dict[str, str]:
@@ -94,23 +104,30 @@ class QueryRequest:
 
     def with_form(self, fields: Mapping[str, str], tables: Iterable[str] = ()) -> "QueryRequest":
         """Return the request with the fields of a form and its external tables; the URL takes precedence."""
-        return QueryRequest(
-            {**fields, **self.parameters},
-            self.user,
-            self.password,
-            self.may_write,
-            "",
-            self.accept_encoding,
-            self.header_database,
-            self.header_format,
-            frozenset(tables),
-        )
+        names = frozenset(tables)
+        call = dataclasses.replace(self, parameters={**fields, **self.parameters}, content_encoding="", tables=names)
+        return call.checked()
+
+    def checked(self) -> "QueryRequest":
+        """Return the request; raise ClickHouseError for a name or a short text that is none."""
+        for name in _SHORT_TEXTS:
+            _require_short_text(name, self.parameters.get(name, ""))
+        _require_short_text("database", self.header_database)
+        for table in self.tables:
+            if not _IDENTIFIER.fullmatch(table):
+                raise ClickHouseError(36, "BAD_ARGUMENTS", f"{table[:64]!r} is not a name of an external table")
+            format_name(self.parameters.get(f"{table}_format", "TabSeparated"))
+        for name in self.settings:
+            if not _IDENTIFIER.fullmatch(name):
+                raise ClickHouseError(115, "UNKNOWN_SETTING", f"Unknown setting {name[:64]!r}")
+        _ = self.default_format
+        return self
 
 
 def parse_request(method: str, parameters: Iterable[tuple[str, str]], headers: Mapping[str, str]) -> QueryRequest:
     """Parse a request from its parameters and headers (names in lower case).
 
-    Raises ClickHouseError for conflicting ways of authentication.
+    Raises ClickHouseError for conflicting ways of authentication, and for a name that is none.
     """
     given = dict(parameters)
     user, password = _credentials(given, headers)
@@ -126,7 +143,34 @@ def parse_request(method: str, parameters: Iterable[tuple[str, str]], headers: M
         ),
         header_database=headers.get("x-clickhouse-database", ""),
         header_format=headers.get("x-clickhouse-format", ""),
+    ).checked()
+
+
+def authenticate(call: QueryRequest, users: Sequence[User]) -> User:
+    """Return the authenticated user of the request; raise ClickHouseError if there is none."""
+    given = call.password.encode(errors="surrogateescape")
+    for user in users:
+        # Every user has a password: process.py makes the missing ones.
+        if user.password and user.name == call.user and hmac.compare_digest(user.password.encode(), given):
+            return user
+    raise ClickHouseError(
+        516,
+        "AUTHENTICATION_FAILED",
+        f"{call.user}: Authentication failed: password is incorrect, or there is no user with such name.",
     )
+
+
+def settings_for(user: User, call: QueryRequest) -> tuple[dict[str, str], bool]:
+    """Return the settings of the request, and whether its connection is read-only.
+
+    The level is 2, which permits settings per query: Grafana and clickhouse-connect send them.
+    """
+    settings = dict(call.settings)
+    if call.may_write and not user.read_only:
+        return settings, settings.pop("readonly", "0") not in {"", "0"}
+    if settings.pop("readonly", "2") not in {"1", "2"}:
+        raise ClickHouseError(164, "READONLY", "Cannot modify 'readonly' setting in readonly mode")
+    return settings, True
 
 
 def _credentials(given: Mapping[str, str], headers: Mapping[str, str]) -> tuple[str, str]:
@@ -157,6 +201,11 @@ def _credentials(given: Mapping[str, str], headers: Mapping[str, str]) -> tuple[
             516, "AUTHENTICATION_FAILED", "Invalid authentication: the Basic token is not Base64"
         ) from None
     return user or "default", password
+
+
+def _require_short_text(name: str, text: str) -> None:
+    if len(text) > _MAX_SHORT_TEXT or not text.isprintable():
+        raise ClickHouseError(36, "BAD_ARGUMENTS", f"{name} is not a text of at most {_MAX_SHORT_TEXT} characters")
 
 
 def _number(parameters: Mapping[str, str], name: str, default: int) -> int:

@@ -2,26 +2,29 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from aiohttp import BodyPartReader, MultipartReader, web
+from aiohttp import BodyPartReader, web
 
 from streams.embedded.clickhouse.compression import ClickHouseBlocks, Decoder, decoder
+from streams.embedded.clickhouse.engine import quoted
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import Limits
-from streams.embedded.clickhouse.policy import denied
 from streams.embedded.clickhouse.request import QueryRequest
-from streams.embedded.clickhouse.structure import rebuild, rebuild_type
 
 # ClickHouse searches for the end of an INSERT's head within max_query_size bytes, 256 KiB by default.
 HEAD_BYTES = 1 << 18
 _PIECE_BYTES = 1 << 20
+_MAX_PARTS = 1000
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalTable:
-    """A table sent with a query, available as `name` while the query runs."""
+    """A table sent with a query, available as `name` while the query runs; `structure` is a literal of the engine."""
 
     name: str
     structure: str
@@ -32,11 +35,12 @@ class ExternalTable:
 class RequestBody:
     """The decompressed bytes of a request: the query from the URL, then the body."""
 
-    def __init__(self, request: web.Request, call: QueryRequest, limits: Limits) -> None:
+    def __init__(self, request: web.BaseRequest, call: QueryRequest, limits: Limits, *, reader: bool) -> None:
         """Raise ClickHouseError for an unknown encoding."""
-        self._limits = limits
+        self._receiving = Deadline(limits.stall_s, limits.stall_s if reader else limits.body_s)
+        self._max_bytes = limits.reader_query_bytes if reader else limits.query_bytes
         self._decoders: list[Decoder] = []
-        if (outer := decoder(call.content_encoding, limits.compressed_body_bytes)) is not None:
+        if (outer := decoder(call.content_encoding)) is not None:
             self._decoders.append(outer)
         if call.flag("decompress"):
             self._decoders.append(ClickHouseBlocks())
@@ -51,7 +55,7 @@ class RequestBody:
             for piece in self._ready:
                 if piece:
                     return piece
-            async with receiving(self._limits):
+            async with self._receiving.next():
                 data = await self._source.read(_PIECE_BYTES)
             if not data and self._at_end:
                 self._ended = True
@@ -84,13 +88,11 @@ class RequestBody:
     async def read_statement(self) -> bytes:
         """Read a statement without data; raise ClickHouseError if it is too long."""
         pieces, size = [self.buffered], len(self.buffered)
-        while size <= self._limits.query_bytes and (piece := await self.read()):
+        while size <= self._max_bytes and (piece := await self.read()):
             pieces.append(piece)
             size += len(piece)
-        if size > self._limits.query_bytes:
-            raise ClickHouseError(
-                229, "QUERY_IS_TOO_LARGE", f"The query is longer than {self._limits.query_bytes} bytes"
-            )
+        if size > self._max_bytes:
+            raise ClickHouseError(229, "QUERY_IS_TOO_LARGE", f"The query is longer than {self._max_bytes} bytes")
         self.buffered = b"".join(pieces)
         return self.buffered
 
@@ -111,55 +113,61 @@ class RequestBody:
             yield b"".join(pieces)
 
 
+class Deadline:
+    """Limits the wait for the next bytes and for the whole body: a stalled client occupies a slot for queries."""
+
+    def __init__(self, stall_s: float, whole_s: float) -> None:
+        self._stall_s = stall_s
+        self._loop = asyncio.get_running_loop()
+        self._end = self._loop.time() + whole_s
+
+    @contextlib.asynccontextmanager
+    async def next(self) -> AsyncIterator[None]:
+        """Raise ClickHouseError if the next bytes do not arrive in time."""
+        try:
+            async with asyncio.timeout_at(min(self._end, self._loop.time() + self._stall_s)):
+                yield
+        except TimeoutError as error:
+            raise ClickHouseError(209, "SOCKET_TIMEOUT", "The rest of the request did not come in time") from error
+
+
 async def read_form(
-    request: web.Request, call: QueryRequest, limits: Limits
+    request: web.BaseRequest, call: QueryRequest, limits: Limits
 ) -> tuple[QueryRequest, list[ExternalTable]]:
     """Read a multipart form: its fields are parameters of the request, its files are external tables."""
     fields: dict[str, str] = {}
     files: dict[str, bytes] = {}
     size = 0
-    parts = await request.multipart()
-    while (part := await _next(parts, limits)) is not None:
-        if not isinstance(part, BodyPartReader) or not part.name:
-            continue
-        if "Content-Encoding" in part.headers or "Content-Transfer-Encoding" in part.headers:
-            raise ClickHouseError(89, "UNKNOWN_COMPRESSION_METHOD", "The parts of a form are sent without encoding")
-        pieces = []
-        while piece := await _next_chunk(part, limits):
-            pieces.append(bytes(piece))
-            size += len(piece)
-            if size > limits.compressed_body_bytes:
-                raise ClickHouseError(
-                    229, "QUERY_IS_TOO_LARGE", f"A form may have {limits.compressed_body_bytes} bytes"
-                )
-        data = b"".join(pieces)
-        if part.filename is None:
-            fields[part.name] = data.decode()
-        else:
-            files[part.name] = data
+    receiving = Deadline(limits.stall_s, limits.stall_s)
+    try:
+        parts = await request.multipart()
+        while (part := await _within(receiving, parts.next())) is not None:
+            if not isinstance(part, BodyPartReader) or not part.name:
+                continue
+            if "Content-Encoding" in part.headers or "Content-Transfer-Encoding" in part.headers:
+                raise ClickHouseError(89, "UNKNOWN_COMPRESSION_METHOD", "The parts of a form are sent without encoding")
+            pieces = []
+            while piece := await _within(receiving, part.read_chunk(_PIECE_BYTES)):
+                pieces.append(bytes(piece))
+                size += len(piece)
+                if size > limits.form_bytes:
+                    raise ClickHouseError(229, "QUERY_IS_TOO_LARGE", f"A form may have {limits.form_bytes} bytes")
+            if len(fields) + len(files) >= _MAX_PARTS:
+                raise ClickHouseError(229, "QUERY_IS_TOO_LARGE", f"A form may have {_MAX_PARTS} parts")
+            data = b"".join(pieces)
+            if part.filename is None:
+                fields[part.name] = data.decode()
+            else:
+                files[part.name] = data
+    except ValueError as error:
+        raise ClickHouseError(36, "BAD_ARGUMENTS", f"The form cannot be read: {str(error)[:200]}") from None
     call = call.with_form(fields, files)
     return call, [_external(call, name, data) for name, data in files.items()]
 
 
-async def _next(parts: MultipartReader, limits: Limits) -> MultipartReader | BodyPartReader | None:
-    async with receiving(limits):
-        return await parts.next()
-
-
-async def _next_chunk(part: BodyPartReader, limits: Limits) -> bytes:
-    async with receiving(limits):
-        return await part.read_chunk(_PIECE_BYTES)
-
-
-@contextlib.asynccontextmanager
-async def receiving(limits: Limits) -> AsyncIterator[None]:
-    """Raise ClickHouseError if the next bytes do not arrive in time, because a stalled client occupies a query slot."""
-    try:
-        async with asyncio.timeout(limits.stall_s):
-            yield
-    except TimeoutError as error:
-        message = f"The rest of the request did not come within {limits.stall_s:g} s"
-        raise ClickHouseError(209, "SOCKET_TIMEOUT", message) from error
+async def _within(receiving: Deadline, coming: Awaitable[T]) -> T:
+    async with receiving.next():
+        return await coming
 
 
 def _external(call: QueryRequest, name: str, data: bytes) -> ExternalTable:
@@ -168,8 +176,5 @@ def _external(call: QueryRequest, name: str, data: bytes) -> ExternalTable:
     if not structure and not types:
         raise ClickHouseError(36, "BAD_ARGUMENTS", f"Neither {name}_structure nor {name}_types is given")
     if not structure:
-        structure = ", ".join(f"_{number} {rebuild_type(kind)}" for number, kind in enumerate(types.split(","), 1))
-    written_as = call.parameters.get(f"{name}_format", "TabSeparated")
-    if written_as.lower() in {"values", "mysqldump"}:
-        raise denied("An external table is not sent as VALUES, which are expressions")
-    return ExternalTable(name, rebuild(structure), written_as, data)
+        structure = ", ".join(f"_{number} {kind}" for number, kind in enumerate(types.split(","), 1))
+    return ExternalTable(name, quoted(structure), call.parameters.get(f"{name}_format", "TabSeparated"), data)

@@ -7,9 +7,7 @@ the header `X-ClickHouse-Exception-Tag`.
 import asyncio
 import json
 import secrets
-import tempfile
 from collections.abc import Mapping
-from typing import IO
 
 from aiohttp import ClientConnectionResetError, web
 
@@ -22,7 +20,9 @@ from streams.embedded.clickhouse.request import QueryRequest
 _BUFFER_BYTES = 1 << 20
 # Maximum time of buffering, so that a slow result arrives in parts.
 MAX_BUFFER_S = 0.1
-_WAIT_IN_MEMORY_BYTES = 32 << 20
+# A client that waits for the end gets the correct status up to this size, as http_response_buffer_size limits it; an
+# error of a longer result is in its body.
+_WAIT_BYTES = 16 << 20
 
 _CONTENT_TYPES = {
     "ARROW": "application/octet-stream",
@@ -69,7 +69,7 @@ class Response:
     """The response to one request."""
 
     def __init__(
-        self, request: web.Request, call: QueryRequest, headers: Mapping[str, str], version: str, stall_s: float
+        self, request: web.BaseRequest, call: QueryRequest, headers: Mapping[str, str], version: str, stall_s: float
     ) -> None:
         self._request = request
         self._call = call
@@ -77,11 +77,10 @@ class Response:
         self._version = version
         self._stall_s = stall_s
         self._tag = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(16))
-        self._buffer: IO[bytes] = tempfile.SpooledTemporaryFile(_WAIT_IN_MEMORY_BYTES)  # noqa: SIM115 — closed in _end
-        self._buffered_bytes = 0
+        self._buffer = bytearray()
         self._response: web.StreamResponse | None = None
         self._encoder: Encoder | None = None
-        self._buffer_until = request.loop.time() + MAX_BUFFER_S
+        self._buffer_until = asyncio.get_running_loop().time() + MAX_BUFFER_S
         self._waits = call.flag("wait_end_of_query")
 
     def announce(self, output_format: str, content_type: str) -> None:
@@ -90,7 +89,7 @@ class Response:
 
     async def begin_early(self) -> None:
         """Send buffered data, unless the client requested to wait for the end."""
-        if self._response is None and not self._waits and self._buffered_bytes:
+        if self._buffer and not self._waits:
             await self._begin()
 
     async def write(self, data: bytes) -> None:
@@ -98,9 +97,10 @@ class Response:
         if self._response is not None:
             await self._send(data)
             return
-        self._buffer.write(data)
-        self._buffered_bytes += len(data)
-        if self._buffered_bytes >= _BUFFER_BYTES or self._request.loop.time() > self._buffer_until:
+        self._buffer += data
+        if len(self._buffer) >= _WAIT_BYTES:
+            await self._begin()
+        elif len(self._buffer) >= _BUFFER_BYTES or asyncio.get_running_loop().time() > self._buffer_until:
             await self.begin_early()
 
     async def _begin(self) -> None:
@@ -110,16 +110,16 @@ class Response:
         response.enable_chunked_encoding()
         await response.prepare(self._request)
         self._response = response
-        self._buffer.seek(0)
-        while piece := self._buffer.read(_BUFFER_BYTES):
-            await self._send(piece)
+        buffered, self._buffer = bytes(self._buffer), bytearray()
+        for start in range(0, len(buffered), _BUFFER_BYTES):
+            await self._send(buffered[start : start + _BUFFER_BYTES])
         if self._encoder is not None:
             await response.write(self._encoder.flush())
 
     async def finish(self, answer: Result) -> web.StreamResponse:
         """End the response and return it."""
         self._headers["X-ClickHouse-Summary"] = summary(answer)
-        if self._response is None and self._buffered_bytes < _BUFFER_BYTES:
+        if self._response is None and len(self._buffer) < _BUFFER_BYTES:
             return self._at_once(200)
         if self._response is None:
             await self._begin()
@@ -129,15 +129,13 @@ class Response:
         """End the response with an error; set the status too if nothing has been sent."""
         text = format_error(error, self._version)
         if self._response is None:
-            self._buffer.seek(0)
-            self._buffer.truncate()
-            self._buffer.write(text.encode())
+            self._buffer = bytearray(text.encode(errors="replace"))
             self._headers["X-ClickHouse-Exception-Code"] = str(error.code)
             self._headers["Content-Type"] = "text/plain; charset=UTF-8"
             if error.status == 401:
                 self._headers["WWW-Authenticate"] = 'Basic realm="ClickHouse server HTTP API"'
             return self._at_once(error.status)
-        marked = text.encode()
+        marked = text.encode(errors="replace")
         await self._send(
             b"\r\n__exception__\r\n%s\r\n%s%d %s\r\n__exception__\r\n"
             % (self._tag.encode(), marked, len(marked), self._tag.encode())
@@ -145,9 +143,7 @@ class Response:
         return await self._end()
 
     def _at_once(self, status: int) -> web.Response:
-        self._buffer.seek(0)
-        body = self._buffer.read()
-        self._buffer.close()
+        body = bytes(self._buffer)
         response = web.Response(status=status, headers=self._headers)
         self._encode_for(response)
         if self._encoder is not None and body:
@@ -176,7 +172,6 @@ class Response:
             await self._response.write(self._encoder.finish())
         # The end is sent after the handler has returned: a client that has received it may use its session at once, so
         # the session must be unlocked before.
-        self._buffer.close()
         return self._response
 
     def _encode_for(self, response: web.StreamResponse) -> None:

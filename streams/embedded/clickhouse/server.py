@@ -1,67 +1,96 @@
-"""Serves HTTP: routes, authentication, the limit of concurrent queries, and the processing of requests."""
+"""Serves HTTP: paths, authentication, the shares of users, and the processing of requests.
+
+Each user has its own slots for queries, so that a reader cannot take the writer's. Headers, connections and the time of
+a body are bounded; a new connection replaces the oldest without a query.
+"""
 
 import asyncio
 import contextlib
 import socket
+import time
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from aiohttp import ClientPayloadError, web
 
-from streams.embedded.clickhouse.access import authenticate, refuse_writing, settings_for, with_own_grants
 from streams.embedded.clickhouse.engine import Connection, Engine
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.execution import Execution
+from streams.embedded.clickhouse.gate import Statement, judge
 from streams.embedded.clickhouse.origin import OriginCheck
 from streams.embedded.clickhouse.params import ClickHouseParams, User
 from streams.embedded.clickhouse.query_scope import QueryScope
-from streams.embedded.clickhouse.request import QueryRequest, parse_request
+from streams.embedded.clickhouse.request import QueryRequest, authenticate, parse_request, settings_for
 from streams.embedded.clickhouse.request_body import ExternalTable, RequestBody, read_form
 from streams.embedded.clickhouse.response import Response
 from streams.embedded.clickhouse.sessions import Sessions
-from streams.embedded.clickhouse.statement import Statement, check_values, parse, parse_head
+
+_HEADER_BYTES = 16 << 10
+_URL_BYTES = 256 << 10
+_HEADERS = 64
+_JUDGE_S = 5.0
 
 T = TypeVar("T")
 
 
-class HttpServer:
+class HttpServer(web.Server):
     """The HTTP server of one engine."""
 
     def __init__(self, engine: Engine, params: ClickHouseParams) -> None:
+        limits = params.limits
+        super().__init__(
+            self._serve,
+            auto_decompress=False,
+            access_log=None,
+            # Limits the time for a request's line and headers as well.
+            keepalive_timeout=limits.stall_s,
+            # Reads the body of an INSERT in pieces of 1 MiB instead of 64 KiB, so that reading and writing alternate
+            # less.
+            read_bufsize=1 << 20,
+            max_line_size=_URL_BYTES,
+            max_field_size=_HEADER_BYTES // 2,
+            max_headers=_HEADERS,
+        )
         self._engine = engine
         self._params = params
-        self._running = 0
+        self._running: Counter[str] = Counter()
+        self._busy: set[asyncio.BaseTransport | None] = set()
         self._origins = OriginCheck((params.host, *params.host_names))
-        limits = params.limits
         # The extra threads kill queries without waiting for the threads that run queries.
-        self._threads = ThreadPoolExecutor(limits.concurrent_queries + 8, "clickhouse")
-        self.sessions = Sessions(limits.sessions, asyncio.get_running_loop().time)
+        self._threads = ThreadPoolExecutor(limits.concurrent_queries * len(params.users) + 8, "clickhouse")
+        self._judges = {user.name: ThreadPoolExecutor(1, "statements") for user in params.users}
+        clock = asyncio.get_running_loop().time
+        self.sessions = {user.name: Sessions(limits.sessions, clock) for user in params.users}
 
-    def application(self) -> web.Application:
-        """Return the routes."""
-        app = web.Application(client_max_size=self._params.limits.compressed_body_bytes)
-        app.router.add_get("/ping", self._ok)
-        app.router.add_get("/replicas_status", self._ok)
-        app.router.add_get("/", self._query)
-        app.router.add_post("/", self._query)
-        app.router.add_route("*", "/{path:.+}", self._not_found)
-        return app
+    def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
+        """Accept a connection; beyond the limit, close the oldest that has no query."""
+        super().connection_made(handler, transport)
+        # An aborted connection is known until the next round of the event loop.
+        open_ones = [one for one in self.connections if one.transport is not None and not one.transport.is_closing()]
+        if len(open_ones) > self._params.limits.connections:
+            idle = (one.transport for one in open_ones if one is not handler and one.transport not in self._busy)
+            (next(idle, None) or transport).abort()
 
-    async def _ok(self, _: web.Request) -> web.Response:
-        return web.Response(text="Ok.\n", content_type="text/html")
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        if sum(len(name) + len(value) for name, value in request.raw_headers) > _HEADER_BYTES:
+            return web.Response(status=431, text=f"The headers are longer than {_HEADER_BYTES} bytes\n")
+        if request.path in {"/ping", "/replicas_status"} and request.method in {"GET", "HEAD"}:
+            return _ok()
+        if request.path != "/" or request.method not in {"GET", "HEAD", "POST"}:
+            return web.Response(
+                status=404,
+                text=f"There is no handle {request.path}\n\nUse / or /ping for health checks.\n"
+                "Send queries from your program with POST method or GET /?query=...\n",
+            )
+        return await self._query(request)
 
-    async def _not_found(self, request: web.Request) -> web.Response:
-        return web.Response(
-            status=404,
-            text=f"There is no handle {request.path}\n\nUse / or /ping for health checks.\n"
-            "Send queries from your program with POST method or GET /?query=...\n",
-        )
-
-    async def _query(self, request: web.Request) -> web.StreamResponse:
-        if request.method == "GET" and not request.query_string:
-            return await self._ok(request)
+    async def _query(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method != "POST" and not request.query_string:
+            return _ok()
         stall_s = self._params.limits.stall_s
         reply = Response(request, QueryRequest(), self._headers(""), self._engine.version, stall_s)
         try:
@@ -71,7 +100,7 @@ class HttpServer:
             query_id = call.parameters.get("query_id") or str(uuid.uuid4())
             reply = Response(request, call, self._headers(query_id), self._engine.version, stall_s)
             user = authenticate(call, self._params.users)
-            with self._query_slot():
+            with self._query_slot(user, request.transport):
                 return await self._answer(request, call, user, reply)
         except ClickHouseError as error:
             return await reply.fail(error)
@@ -80,33 +109,42 @@ class HttpServer:
             return web.Response(status=400)
 
     async def _answer(
-        self, request: web.Request, call: QueryRequest, user: User, reply: Response
+        self, request: web.BaseRequest, call: QueryRequest, user: User, reply: Response
     ) -> web.StreamResponse:
         tables: list[ExternalTable] = []
-        body = None
         if request.content_type.startswith("multipart/"):
             call, tables = await read_form(request, call, self._params.limits)
-            statement = parse(call.query.encode(), self._engine.is_view)
-            data = _no_data()
+            text = call.query.encode(errors="surrogateescape")
+            statement, data = await self._judged(text, user), _no_data()
         else:
-            body = RequestBody(request, call, self._params.limits)
-            is_view = self._engine.is_view
-            head = parse_head(await body.read_head(), is_view)
-            statement = head or parse(with_own_grants(await body.read_statement(), user), is_view)
-            if statement.data_at is not None and (statement.format or "").lower() == "values":
-                check_values((await body.read_statement())[statement.data_at :])
+            body = RequestBody(request, call, self._params.limits, reader=user.read_only)
+            head = None if user.read_only else await self._judge(await body.read_head(), user, complete=False)
+            statement = head or await self._judged(await body.read_statement(), user)
             data = body.data_from(statement.data_at or 0)
-        refuse_writing(user, call, statement)
-        async with self._scope(call, user, statement, tables) as connection:
+        settings, read_only = settings_for(user, call)
+        # The engine's send_insert() does not check `readonly`.
+        if statement.data_at is not None and read_only:
+            raise ClickHouseError(164, "READONLY", f"{user.name}: Cannot execute query in readonly mode")
+        scope = QueryScope(settings, call.database, read_only, user.read_only, tables)
+        async with self._scope(call, user, statement, scope) as connection:
             return await Execution(self._engine, self._threads, connection, reply, request).run(call, statement, data)
+
+    async def _judged(self, raw: bytes, user: User) -> Statement:
+        statement = await self._judge(raw, user, complete=True)
+        assert statement is not None  # a complete text is judged or refused
+        return statement
+
+    async def _judge(self, raw: bytes, user: User, *, complete: bool) -> Statement | None:
+        """Judge a text in a thread of its user; return None if it is not complete and no INSERT with data."""
+        deadline = time.monotonic() + _JUDGE_S
+        work = partial(judge, raw, reader=user.read_only, deadline=deadline, complete=complete)
+        return await asyncio.get_running_loop().run_in_executor(self._judges[user.name], work)
 
     @contextlib.asynccontextmanager
     async def _scope(
-        self, call: QueryRequest, user: User, statement: Statement, tables: list[ExternalTable]
+        self, call: QueryRequest, user: User, statement: Statement, scope: QueryScope
     ) -> AsyncIterator[Connection]:
         """Yield a connection with the request's settings, database and external tables."""
-        settings, read_only = settings_for(user, call)
-        scope = QueryScope(settings, call.database, read_only, user.read_only, tables)
         session_id = call.parameters.get("session_id", "")
         if not session_id:
             connection = await self._in_thread(lambda: scope.open(self._engine))
@@ -115,8 +153,8 @@ class HttpServer:
             finally:
                 connection.close()
             return
-        session = await self.sessions.take(
-            user.name,
+        sessions = self.sessions[user.name]
+        session = await sessions.take(
             session_id,
             must_exist=call.flag("session_check"),
             timeout_s=call.session_timeout_s,
@@ -129,22 +167,24 @@ class HttpServer:
             finally:
                 await self._in_thread(lambda: scope.leave(session))
         finally:
-            self.sessions.release(session)
+            sessions.release(session)
 
     @contextlib.contextmanager
-    def _query_slot(self) -> Iterator[None]:
+    def _query_slot(self, user: User, transport: asyncio.BaseTransport | None) -> Iterator[None]:
         limit = self._params.limits.concurrent_queries
-        if self._running >= limit:
+        if self._running[user.name] >= limit:
             raise ClickHouseError(
                 202,
                 "TOO_MANY_SIMULTANEOUS_QUERIES",
                 f"Too many simultaneous queries. Maximum: {limit}",
             )
-        self._running += 1
+        self._running[user.name] += 1
+        self._busy.add(transport)
         try:
             yield
         finally:
-            self._running -= 1
+            self._running[user.name] -= 1
+            self._busy.discard(transport)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -155,6 +195,10 @@ class HttpServer:
             "X-ClickHouse-Query-Id": query_id,
             "X-ClickHouse-Timezone": self._engine.timezone,
         }
+
+
+def _ok() -> web.Response:
+    return web.Response(text="Ok.\n", content_type="text/html")
 
 
 async def _no_data() -> AsyncIterator[bytes]:

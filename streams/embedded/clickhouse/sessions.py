@@ -26,29 +26,24 @@ class Session:
 
 
 class Sessions:
-    """All sessions of the server, by user and id; used from the event loop only."""
+    """All sessions of one user, by id; used from the event loop only."""
 
     def __init__(self, max_sessions: int, clock: Callable[[], float]) -> None:
         self._max_sessions = max_sessions
         self._clock = clock
-        self._by_id: dict[tuple[str, str], Session | None] = {}
+        self._by_id: dict[str, Session | None] = {}
 
-    async def take(
-        self, user: str, session_id: str, *, must_exist: bool, timeout_s: int, connect: Callable[[], Connection]
-    ) -> Session:
+    async def take(self, key: str, *, must_exist: bool, timeout_s: int, connect: Callable[[], Connection]) -> Session:
         """Return the session, created if new; raise ClickHouseError if it is in use, unknown or beyond the limit."""
-        key = (user, session_id)
         self.drop_expired()
         if key in self._by_id:
             session = self._by_id[key]
             if session is None or session.in_use:
-                raise ClickHouseError(
-                    373, "SESSION_IS_LOCKED", f"Session {session_id} is locked by a concurrent client"
-                )
+                raise ClickHouseError(373, "SESSION_IS_LOCKED", f"Session {key} is locked by a concurrent client")
             session.in_use, session.timeout_s = True, timeout_s
             return session
         if must_exist:
-            raise ClickHouseError(372, "SESSION_NOT_FOUND", f"Session {session_id} not found")
+            raise ClickHouseError(372, "SESSION_NOT_FOUND", f"Session {key} not found")
         if len(self._by_id) >= self._max_sessions:
             self._drop_longest_idle()
         self._by_id[key] = None  # locks the id while the connection is opened
@@ -72,12 +67,6 @@ class Sessions:
             if session is not None and not session.in_use and session.expires_at <= now:
                 self._drop(key, session)
 
-    def remove(self, session: Session) -> None:
-        """Close one session."""
-        for key, known in list(self._by_id.items()):
-            if known is session:
-                self._drop(key, session)
-
     def close(self) -> None:
         """Close all sessions."""
         for key, session in list(self._by_id.items()):
@@ -93,6 +82,6 @@ class Sessions:
         assert session is not None
         self._drop(key, session)
 
-    def _drop(self, key: tuple[str, str], session: Session) -> None:
+    def _drop(self, key: str, session: Session) -> None:
         del self._by_id[key]
         session.connection.close()

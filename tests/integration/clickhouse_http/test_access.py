@@ -55,39 +55,6 @@ def test_other_users_are_refused(client: Client, user: str, key: str) -> None:
     assert (got.status, got.code) == (403, 516)
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT * FROM file('/etc/hostname', LineAsString)",
-        "SELECT * FROM '/etc/hostname'",
-        "SELECT * FROM `/etc/hostname`",
-        "SELECT file('/etc/hostname')",
-        "SELECT * FROM viewIfPermitted(SELECT * FROM `file`('/etc/hostname', LineAsString) ELSE null('x String'))",
-        "SELECT 1 INTO OUTFILE '/dev/shm/railsight-out'",
-        "INSERT INTO FUNCTION null('a String') FROM INFILE '/etc/hostname' FORMAT CSV",
-        "CREATE TABLE o (a String) ENGINE = File(CSV, '/etc/hostname')",
-        "CREATE TABLE o (a String) ENGINE = Executable('id', 'CSV')",
-        "CREATE TABLE o (a String) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = local, path = '/tmp/')",
-        "CREATE DICTIONARY o (a UInt64) PRIMARY KEY a SOURCE(EXECUTABLE(COMMAND 'id' FORMAT 'CSV')) LAYOUT(FLAT()) "
-        "LIFETIME(0)",
-        "SELECT * FROM executable('id', CSV, 'a String')",
-        "SELECT * FROM url('http://127.0.0.1:1/', CSV, 'a String')",
-        "SELECT * FROM remote('127.0.0.1:1', system.one)",
-        "SELECT * FROM s3('http://127.0.0.1:1/x', 'CSV')",
-        "SELECT * FROM sqlite('/tmp/x', 't')",
-        "BACKUP TABLE system.one TO File('/tmp/railsight-backup')",
-        "SELECT * FROM icebergLocal('/tmp')",
-        "CREATE DATABASE o ENGINE = Filesystem('/etc')",
-        "CREATE USER o",
-    ],
-)
-def test_no_client_reaches_beyond_the_database(client: Client, sql: str) -> None:
-    """Access to files, processes and other hosts is refused, by the server or by the engine's grants."""
-    got = client.ask(sql)
-    assert got.status >= 400, got.text
-    assert got.code in {36, 60, 78, 81, 358, 497, 514}, got.text
-
-
 def test_a_dropped_default_database_is_recreated(client: Client) -> None:
     """Without it no connection could be opened; it is recreated empty."""
     client.table()
@@ -132,14 +99,6 @@ def test_the_limits_of_a_reader_end_a_query(reader: Client, client: Client) -> N
     assert reader.ask(read.format("9000")).code == 158
     assert reader.ask("SELECT number FROM numbers(200000)", max_result_rows=1000).code == 396
     assert client.ask("SELECT getSetting('max_execution_time')").text == "0"
-
-
-def test_a_reader_sees_its_own_grants_and_no_file(reader: Client) -> None:
-    """SHOW GRANTS names what the user may, not what the engine's one user may; a result goes to the client only."""
-    assert reader.ask("SHOW GRANTS").text == "GRANT SELECT, SHOW ON *.* TO reader"
-    for sql in ("SELECT 1 INTO OUTFILE '/dev/shm/railsight-out'", "SELECT throwIf(number = 5) FROM numbers(10)"):
-        refused = reader.ask(sql)
-        assert refused.code in {358, 395} and "/dev/fd" not in refused.text and "/proc" not in refused.text
 
 
 def test_the_comment_of_a_table_may_change(client: Client) -> None:

@@ -81,8 +81,8 @@ def test_columns_after_an_unsupported_one_keep_the_bare_type() -> None:
 
 def test_the_handshake_of_clickhouse_go_is_known() -> None:
     """Only that question, and only with a revision, is answered as a block of that revision."""
-    asked = "SELECT displayName(), version(), revision(), timezone()"
+    asked = b"SELECT displayName(), version(), revision(), timezone()"
     assert is_handshake(asked, 54460)
     assert not is_handshake(asked, 0)
-    assert not is_handshake("SELECT 1", 54460)
+    assert not is_handshake(b"SELECT 1", 54460)
     assert [wants_blocks(one) for one in (0, 54405, 54460)] == [False, True, False]

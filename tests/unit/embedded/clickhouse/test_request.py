@@ -4,11 +4,9 @@ import base64
 
 import pytest
 
-from streams.embedded.clickhouse.access import with_own_grants
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import User
 from streams.embedded.clickhouse.request import QueryRequest, parse_request
-from streams.embedded.clickhouse.statement import parse
 
 READER = User("reader", "secret", read_only=True)
 
@@ -93,11 +91,44 @@ def test_numbers_of_the_interface_are_numbers() -> None:
         assert refused.value.code == code
 
 
-def test_a_user_sees_its_own_grants() -> None:
-    """Not those of the engine's only user; other statements stay as they are."""
-    assert with_own_grants(b"show grants;", READER) == (
-        f"SELECT arrayJoin(['GRANT SELECT, SHOW ON *.* TO {READER.name}']) AS GRANTS".encode()
-    )
-    assert b"INSERT" in with_own_grants(b"SHOW GRANTS", User("admin"))
-    assert with_own_grants(b"SHOW GRANTS FOR default", READER) == b"SHOW GRANTS FOR default"
-    parse(with_own_grants(b"SHOW GRANTS", User("it's")))
+@pytest.mark.parametrize(
+    ("parameters", "headers", "code"),
+    [
+        ({"default_format": "Null; SELECT 'x' INTO OUTFILE '/x'"}, {}, 73),
+        ({"default_format": "TabSeparated\n"}, {}, 73),
+        ({}, {"x-clickhouse-format": "Null INTO OUTFILE '/x'"}, 73),
+        ({"max_threads = DEFAULT; SELECT 1 INTO OUTFILE '/x' --": "1"}, {}, 115),
+        ({"a`b": "1"}, {}, 115),
+        ({"query_id": "\r"}, {}, 36),
+        ({"session_id": "a\nb"}, {}, 36),
+        ({"database": "a\0"}, {}, 36),
+        ({}, {"x-clickhouse-database": "a\n"}, 36),
+        ({"user": "\x1b[2J"}, {}, 36),
+        ({"query_id": "x" * 257}, {}, 36),
+    ],
+)
+def test_every_name_is_checked_where_the_request_is_read(
+    parameters: dict[str, str], headers: dict[str, str], code: int
+) -> None:
+    """Formats, settings, ids and databases, before anything uses them, with or without a session."""
+    for more in ({}, {"session_id": "s"}):
+        with pytest.raises(ClickHouseError) as refused:
+            parse_request("POST", ({**more, **parameters}).items(), headers)
+        assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("fields", "table", "code"),
+    [
+        ({}, "t; DROP TABLE x", 36),
+        ({}, "a`b", 36),
+        ({"t_format": "CSV\nSETTINGS x = 1"}, "t", 73),
+        ({"a b": "1"}, "t", 115),
+        ({"default_format": "x y"}, "t", 73),
+    ],
+)
+def test_the_names_of_a_form_are_checked_too(fields: dict[str, str], table: str, code: int) -> None:
+    """Its fields are parameters of the request, its files are tables."""
+    with pytest.raises(ClickHouseError) as refused:
+        QueryRequest().with_form(fields, [table])
+    assert refused.value.code == code

@@ -19,17 +19,16 @@ class Wire:
 
 
 async def take(sessions: Sessions, name: str, wire: Wire, *, must_exist: bool = False) -> Session:
-    return await sessions.take("u", name, must_exist=must_exist, timeout_s=60, connect=lambda: Connection(wire))
+    return await sessions.take(name, must_exist=must_exist, timeout_s=60, connect=lambda: Connection(wire))
 
 
 async def test_a_session_is_found_again() -> None:
-    """The same user and id get the same connection, another user does not."""
+    """The same id gets the same connection; each user has sessions of its own (server.py)."""
     sessions, wire = Sessions(9, FakeSeconds()), Wire()
     first = await take(sessions, "a", wire)
     sessions.release(first)
     assert await take(sessions, "a", Wire()) is first
-    other = await sessions.take("v", "a", must_exist=False, timeout_s=60, connect=lambda: Connection(Wire()))
-    assert other is not first
+    assert await take(sessions, "b", Wire()) is not first
 
 
 async def test_a_session_ends_its_timeout_after_its_last_use() -> None:
@@ -70,5 +69,5 @@ async def test_an_id_is_free_again_after_its_connection_failed() -> None:
         raise ClickHouseError(1, "X", "no")
 
     with pytest.raises(ClickHouseError):
-        await sessions.take("u", "a", must_exist=False, timeout_s=1, connect=refuse)
+        await sessions.take("a", must_exist=False, timeout_s=1, connect=refuse)
     assert await take(sessions, "a", Wire())
