@@ -24,6 +24,7 @@ LONG = (
     Choice("unit/collectors/test_gnmi_fuzz.py", "ten thousand messages of any content"),
     Choice("unit/lab", "the laboratory, which the product never imports"),
     Choice("unit/embedded", "the servers of one machine; every integration test of `make test` runs on them"),
+    Choice("unit/runtime/test_decide_crashes.py", "random histories with kills; each takes a second"),
     Choice("contract/docs/test_site.py", "builds the whole site"),
     Choice("contract/test_sbom.py", "resolves every package"),
 )

@@ -17,6 +17,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from streams.wire.standalone_consumer import READ_COMMITTED
+
 Offsets = dict[tuple[str, int], int]
 
 _FINDINGS = "railsight.findings.v1"
@@ -114,7 +116,7 @@ class KafkaReader:
 
     async def _clients(self) -> tuple[AIOKafkaConsumer, AIOKafkaAdminClient]:
         if self._consumer is None:
-            consumer = AIOKafkaConsumer(**self._options, enable_auto_commit=False)
+            consumer = AIOKafkaConsumer(**self._options, enable_auto_commit=False, isolation_level=READ_COMMITTED)
             await consumer.start()
             self._consumer = consumer
         if self._admin is None:

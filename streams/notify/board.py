@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from streams.notify.params import NotifyParams
 from streams.wire.errors import Retry
 from streams.wire.kafka_clients import stop_client
+from streams.wire.standalone_consumer import READ_COMMITTED
 from streams.wire.topics import (
     CONTROLS,
     FINDINGS,
@@ -40,7 +41,7 @@ class Board:
     """A reader of these topics without a consumer group; an async context."""
 
     def __init__(self, kafka: Mapping[str, Any], params: NotifyParams) -> None:
-        self._consumer = AIOKafkaConsumer(**kafka, enable_auto_commit=False)
+        self._consumer = AIOKafkaConsumer(**kafka, enable_auto_commit=False, isolation_level=READ_COMMITTED)
         self._params = params
         self.positions: dict[Place, int] = {}
         """The next offset of each followed topic, after `read_all` has ended."""

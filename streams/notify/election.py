@@ -17,6 +17,7 @@ from streams.wire.errors import Retry
 from streams.wire.kafka_clients import stop_client, throttle_metadata_refresh
 from streams.wire.models import Rejected
 from streams.wire.retry import Backoff, Failure, retry
+from streams.wire.standalone_consumer import READ_COMMITTED
 from streams.wire.topics import REJECTED, encode
 
 log = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ async def open_clients(
     throttle_metadata_refresh(producer)
     consumer = AIOKafkaConsumer(
         **kafka, group_id=group, enable_auto_commit=False, auto_offset_reset=reset,
-        session_timeout_ms=SESSION_S * 1000,
+        session_timeout_ms=SESSION_S * 1000, isolation_level=READ_COMMITTED,
     )  # fmt: skip
     for client in (producer, consumer):
         stack.push_async_callback(stop_client, client)

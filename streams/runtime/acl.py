@@ -109,6 +109,8 @@ def _of_part(principal: str, access: Access) -> Iterator[Acl]:
         yield Acl(principal, Resource.GROUP, group, Operation.READ)
     for prefix in access.group_prefixes:
         yield Acl(principal, Resource.GROUP, prefix, Operation.READ, Pattern.PREFIXED)
+    for prefix in access.transactions:
+        yield Acl(principal, Resource.TRANSACTIONAL_ID, prefix, Operation.WRITE, Pattern.PREFIXED)
     if access.checks_topics:
         for operation in (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS):
             yield Acl(principal, Resource.TOPIC, _TOPIC_PREFIX, operation, Pattern.PREFIXED)

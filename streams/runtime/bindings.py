@@ -49,6 +49,8 @@ class Binding:
     """For a stage without Progress in band: the topic with offsets that its Progress covers."""
     outputs: tuple[Topic, ...] = ()
     """The topics for results without Progress in band."""
+    is_transactional: bool = False
+    """True if its outputs and the snapshot that covers them are one transaction (transactions.py)."""
 
     def partitions(self, partitions: Partitions) -> int:
         """Return the number of partitions of its inputs."""
@@ -67,6 +69,7 @@ class Binding:
             ),
             writes=tuple(dict.fromkeys((*own, self.snapshots, topics.REJECTED, topics.INPUT_LOSSES))),
             groups=(self.group(cluster),),
+            transactions=(self.group(cluster),) if self.is_transactional else (),
             checks_topics=True,
         )
 
@@ -123,6 +126,7 @@ BINDINGS: dict[str, Binding] = {
             recovered=(topics.CONTROLS,),
             history=(topics.REMEDIATIONS,),
             outputs=(topics.REMEDIATIONS, topics.REMEDIATIONS_OPEN, topics.CONTROL_ANSWERS, topics.CONTROLS),
+            is_transactional=True,
         ),
     )
 }

@@ -25,6 +25,7 @@ from streams.config.runtime import RuntimeSettings
 from streams.runtime.ordered_input import Chunk, Chunker
 from streams.wire.event_loop import new_loop
 from streams.wire.kafka_clients import ended_task, has_group_error, rejoin_after_error
+from streams.wire.standalone_consumer import READ_COMMITTED
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +149,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> Any:
         made = super()._create_worker_consumer(transport)
         made._fetch_max_wait_ms = LONG_POLL_MS  # noqa: SLF001 — Faust has no setting for it
+        made._isolation_level = READ_COMMITTED  # noqa: SLF001 — Faust sets it only for its own transactions
         return made
 
     @property

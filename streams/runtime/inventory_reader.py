@@ -40,6 +40,7 @@ class InventoryReader:
 
     def __init__(self, kafka: KafkaSettings, inventory: Topic = topics.INVENTORY, jobs: Topic = topics.JOBS) -> None:
         self.versions = Versions()
+        self.versions.positions = {inventory.name: 0, jobs.name: 0}
         self.first = asyncio.Event()
         """Set when the first version is available."""
         self._kafka = kafka
@@ -61,6 +62,7 @@ class InventoryReader:
                         self.take(record)
                 if all(partition.topic != self._inventory.name for partition in fetched):
                     await self.settle()
+                    self.versions.positions = {at.topic: await consumer.position(at) for at in consumer.assignment()}
 
     def take(self, record: Any) -> None:
         """Process a record of either topic; log an unreadable one once and skip it."""

@@ -69,6 +69,8 @@ class Versions:
         """Counts new versions, as `job_changes` counts jobs, so that an owner detects changes cheaply."""
         self.job_changes = 0
         self._unknown_hosts: set[str] = set()
+        self.positions: dict[str, int] = {}
+        """The next offset of the topics of the inventory and the jobs, after their earlier records took effect."""
         self._joined: dict[str, Topology] = {}
         self._joined_at = (0, 0)
 

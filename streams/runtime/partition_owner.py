@@ -3,14 +3,15 @@
 An owner is one task, so its steps never overlap. partition_processor.py decides which records are processed and when
 time advances. This module ensures the order of visible effects: an epoch is written before its first output
 (`take_over`); in `turn`, outputs are sent before the Progress that covers them, and outputs and a snapshot before the
-input is acknowledged.
+input is acknowledged. Outputs of a stage with transactions wait for the next snapshot, which is then taken at once, and
+are sent with it (transactions.py).
 """
 
 import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from streams.runtime.ordered_input import InputSource, OrderedInput
 from streams.runtime.partition_processor import PartitionProcessor
 from streams.runtime.reliable_sender import PartitionLost, ReliableSender
 from streams.runtime.snapshots import SnapshotTopic, highest_known_epoch
+from streams.runtime.transactions import OpenProducer, TransactionalSender
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Progress, Snapshot
 from streams.wire.retry import Backoff, Failure, retry
@@ -33,6 +35,7 @@ log = logging.getLogger(__name__)
 Found = TypeVar("Found")
 
 _RETRY = Backoff.constant(0.5)
+_INVENTORY_POLL_S = 0.05
 # A takeover's request to brokers that have just lost a node can hang for the request timeout (40 s).
 _READ_S = 60.0
 # A turn takes milliseconds, but waits for unavailable brokers.
@@ -75,6 +78,9 @@ class OwnerContext:
     """Returns aiokafka's producer, or None while there is none."""
     consumer: Callable[[], AbstractAsyncContextManager[Any]]
     """Opens a consumer without a group, for snapshots and topics that are read completely."""
+    transactions: OpenProducer
+    inventory_positions: Callable[[], Mapping[str, int]] = dict
+    """Returns the next offset of the topics of the inventory and the jobs; empty if nothing reads them."""
     now_s: Callable[[], float] = time.monotonic
 
 
@@ -100,7 +106,15 @@ class PartitionOwner:
             metrics=context.metrics,
             appended=context.clock.observe,
         )
-        self._snapshots = SnapshotTopic(binding.stage, binding.snapshots, processor.partition, self._sender)
+        self._commits: TransactionalSender | None = None
+        if binding.is_transactional:
+            transactional_id = f"{binding.group(processor.cluster)}.{processor.partition}"
+            self._commits = TransactionalSender(context.transactions, transactional_id, owned)
+        self._snapshots = SnapshotTopic(
+            binding.stage, binding.snapshots, processor.partition, self._commits or self._sender
+        )
+        self._uncommitted: list[Record] = []
+        """Outputs that wait for the next transaction."""
         runtime = context.runtime
         self._snapshot_s = runtime.measure_snapshot_s if binding.upstream is None else runtime.snapshot_s
         self._now_s = context.now_s
@@ -110,7 +124,7 @@ class PartitionOwner:
         self._reading_attempts = 0
         self._covered_offset = 0
         self._last_progress = (-1, -1)
-        self._due = {"progress": _NEVER, "progress_topic": 0.0, "snapshot": 0.0, "tick": 0.0}
+        self._due = {"progress": _NEVER, "progress_topic": 0.0, "snapshot": 0.0, "tick": 0.0, "commit": 0.0}
         self._ticks = binding.upstream is None and runtime.wall_clock_ticks
         self._turned = 0.0
         self._began = 0.0
@@ -120,7 +134,7 @@ class PartitionOwner:
         """From this time on, the next snapshot is verified before it is written; the first one always is."""
 
     async def run(self) -> None:
-        """Own the partition until it is lost or released; any other end is a bug."""
+        """Own the partition until it is lost or released, or raise TransactionFailed; any other end is a bug."""
         try:
             await self.take_over()
             while not self._stopping:
@@ -132,6 +146,8 @@ class PartitionOwner:
         finally:
             if self._writing is not None:
                 self._writing.cancel()
+            if self._commits is not None:
+                await self._commits.close()
 
     async def turn(self) -> None:
         """Read, process, send, report the Progress, take a snapshot and acknowledge its input, in this order."""
@@ -159,18 +175,19 @@ class PartitionOwner:
             await self._send(processor.tick(self._context.clock.now_ns()))
         await self._send_progress(now)
         is_late = processor.moved and now >= self._due["snapshot"] + self._context.runtime.quiet_snapshot_s
-        if is_late or (processor.changed and now >= self._due["snapshot"]):
+        must_commit = self._uncommitted and self._writing is None and now >= self._due["commit"]
+        if must_commit or is_late or (processor.changed and now >= self._due["snapshot"]):
             await self._snapshot()
         # Yields to other tasks, because in a backlog none of the steps above may have waited.
         await asyncio.sleep(0)
 
     async def _snapshot(self) -> None:
         """Take a snapshot; another task writes it and acknowledges its input while the owner continues."""
-        if not (self._processor.changed or self._processor.moved):
+        if not (self._processor.changed or self._processor.moved or self._uncommitted):
             return
         await self.written()
         self._due["snapshot"] = math.inf
-        began, covered = self._now_s(), dict(self._processor.positions)
+        began, covered, outputs = self._now_s(), dict(self._processor.positions), self._uncommitted
         # Takes some 50 ms for an eighth of the largest fabric without yielding; a thread, which gets the interpreter
         # for a millisecond at a time, took up to half a second, and this partition's input waited.
         try:
@@ -179,17 +196,22 @@ class PartitionOwner:
             self._keep_last_snapshot(str(error), began)
             return
 
+        self._uncommitted = []
+
         async def write_and_acknowledge() -> None:
             is_verified = began >= self._verify_at
             if is_verified and (reason := await self._verify(snapshot, began)):
+                self._uncommitted = outputs + self._uncommitted
                 self._keep_last_snapshot(reason, began)
                 return
-            size = await self._snapshots.write(snapshot, is_verified=is_verified)
+            at = [record.partition(self._context.partitions) for record in outputs]
+            size = await self._snapshots.write(snapshot, is_verified=is_verified, outputs=outputs, at=at)
             for topic, offset in covered.items():
                 self._context.input().acknowledge(topic, self._partition, offset)
             self._report_snapshot(began, size)
 
         self._writing = asyncio.create_task(write_and_acknowledge())
+        self._writing.add_done_callback(lambda _: self.input.wake())
 
     async def written(self) -> None:
         """Wait until the last snapshot is written; raises the error of its task."""
@@ -214,7 +236,6 @@ class PartitionOwner:
         lasted = self._now_s() - began
         cost_s, self._last_write_s = min(lasted, self._last_write_s), lasted
         self._due["snapshot"] = began + max(self._snapshot_s, cost_s / _SNAPSHOT_SHARE)
-        self.input.wake()
         self._count("railsight_snapshots_total")
         self._count("railsight_snapshot_bytes_total", size)
         self._count("railsight_snapshot_seconds_total", lasted)
@@ -228,9 +249,13 @@ class PartitionOwner:
         self._count("railsight_snapshot_failures_total")
         self._processor.changed = True
         self._verify_at = 0.0
-        self._due["snapshot"] = began + _SNAPSHOT_RETRY_S
+        self._due["snapshot"] = self._due["commit"] = began + _SNAPSHOT_RETRY_S
 
     async def _send(self, records: list[Record]) -> None:
+        if self._commits is not None:
+            # Rejected records and losses of input may be sent twice; the latter are input of another stage.
+            self._uncommitted += [record for record in records if record.topic in self._binding.outputs]
+            records = [record for record in records if record.topic not in self._binding.outputs]
         offsets = await self._sender.send(records)
         for record, offset in zip(records, offsets, strict=True):
             if record.topic is self._binding.covers:
@@ -270,6 +295,8 @@ class PartitionOwner:
         due = [self._due["progress_topic"], self._due["progress"]]
         if self._processor.changed:
             due.append(self._due["snapshot"])
+        if self._uncommitted and self._writing is None:
+            due.append(self._due["commit"])
         if self._ticks:
             due.append(self._due["tick"])
         return min(due)
@@ -290,12 +317,12 @@ class PartitionOwner:
     @property
     def sending_s(self) -> float:
         """The waiting time of the oldest unacknowledged records, in seconds."""
-        return self._sender.sending_s
+        return max(self._sender.sending_s, self._commits.sending_s if self._commits else 0.0)
 
     @property
     def attempts(self) -> int:
         """The number of attempts to take over and to send; each ends in bounded time."""
-        return self._reading_attempts + self._sender.attempts
+        return self._reading_attempts + self._sender.attempts + (self._commits.attempts if self._commits else 0)
 
     async def take_over(self) -> None:
         """Take the next epoch, restore the last state, and begin to read after it; wait for unavailable brokers."""
@@ -304,6 +331,9 @@ class PartitionOwner:
         began = self._now_s()
 
         async def read(consumer: Any) -> tuple[int, list[Snapshot], dict[str, int], dict[str, int]]:
+            if self._commits is not None:
+                await self._commits.open()
+                await self._await_inventory(consumer)
             epoch, states = await self._snapshots.take_over(
                 consumer, lambda: highest_known_epoch(consumer, binding, self._partition)
             )
@@ -331,6 +361,13 @@ class PartitionOwner:
             "tick": now + runtime.settle_s,
         }
         self.is_restored = True
+
+    async def _await_inventory(self, consumer: Any) -> None:
+        """Wait until the inventory and the jobs are read to their present ends, and so as far as the former owner."""
+        names = self._context.inventory_positions()
+        _, ends = await start_and_end_offsets(consumer, [(name, 0) for name in names])
+        while any(end > self._context.inventory_positions()[name] for name, end in ends.items()):  # noqa: ASYNC110
+            await asyncio.sleep(_INVENTORY_POLL_S)  # the reader of all stages sends no event
 
     async def _check_rewound(self) -> None:
         """Raise InputRewound if an input ends before the offset that was read."""

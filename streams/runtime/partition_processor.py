@@ -82,7 +82,7 @@ class PartitionProcessor:
         self._versions = versions
         self._clock = clock
         self._metrics = metrics
-        self._cluster = cluster
+        self.cluster = cluster
         self._topics = {topic.name: topic for topic in binding.inputs}
         self._highwater: dict[str, int] = {}
         self._arrived_ns: dict[str, int] = {}
@@ -401,7 +401,7 @@ class PartitionProcessor:
             assert output.key is not None, f"{self.binding.stage} deletes from {output.topic.name} without a key"
             return topics.tombstone(output.topic, output.key)
         try:
-            record = topics.encode(output.topic, output.message, key=output.key, cluster=self._cluster)
+            record = topics.encode(output.topic, output.message, key=output.key, cluster=self.cluster)
         except (TypeError, ValueError, OverflowError, UnicodeError) as error:
             # An output that cannot be encoded must not end the owner: the next one would read its input and end again.
             return self._unsendable(output, f"cannot encode {type(output.message).__name__}: {error}")

@@ -9,6 +9,7 @@ import logging
 import os
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from streams.runtime.inventory_versions import Versions
 from streams.runtime.ordered_input import Chunk, InputSource
 from streams.runtime.partition_owner import OwnerContext, PartitionOwner
 from streams.runtime.partition_processor import MakeStage, PartitionProcessor
+from streams.runtime.transactions import TransactionFailed, open_transactional_producer
 from streams.wire.kafka_clients import ended_task, throttle_metadata_refresh
 from streams.wire.standalone_consumer import open_consumer
 
@@ -87,7 +89,8 @@ class Runner:
         brokers = BrokerClock(clock, time.monotonic_ns)
         self._context = OwnerContext(
             kafka.partitions, runtime, brokers, metrics, self._input, self._producer,
-            lambda: open_consumer(kafka.client_options()),
+            lambda: open_consumer(kafka.client_options()), partial(open_transactional_producer, kafka),
+            lambda: versions.positions,
         )  # fmt: skip
         self._owners: dict[int, tuple[int, PartitionOwner, asyncio.Task[None]]] = {}
         self._looked_at: int | None = None
@@ -161,7 +164,7 @@ class Runner:
         if self._stopping or self._is_returning() or generation != self.app.consumer_generation_id:
             return
         owner = self._owner(chunk.partition, generation)
-        while not self._stopping and self._owns(chunk.partition, generation):
+        while not self._stopping and self._owns(chunk.partition, generation, owner):
             try:
                 async with asyncio.timeout(_LOOK_EVERY_S):
                     await owner.input.put(chunk)
@@ -232,9 +235,12 @@ class Runner:
             end_process("not co-partitioned", AssertionError(f"{self.binding.stage}: {by_topic}"))
         return parts[0]
 
-    def _owns(self, partition: int, generation: int) -> bool:
+    def _owns(self, partition: int, generation: int, owner: PartitionOwner | None = None) -> bool:
+        """Return whether this process owns a partition, by any or by this owner."""
         current = self._owners.get(partition)
         is_current = current is not None and current[0] == generation == self.app.consumer_generation_id
+        if current is not None and owner not in (None, current[1]):
+            return False
         return is_current and not self._attendance.was_away()
 
     def _owner(self, partition: int, generation: int) -> PartitionOwner:
@@ -261,8 +267,13 @@ class Runner:
         return owner
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if not isinstance(error, TransactionFailed):
             end_process(task.get_name(), error)
+        log.warning("%s: taking over again from the committed state: %s", task.get_name(), error)
+        self._owners = {partition: own for partition, own in self._owners.items() if own[2] is not task}
+        self._looked_at = None
 
     def _input(self) -> InputSource:
         consumer: InputSource = self._input_source or self.app.consumer

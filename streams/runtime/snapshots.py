@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from streams.runtime.bindings import Binding
 from streams.runtime.reliable_sender import ReliableSender
+from streams.runtime.transactions import TransactionalSender
 from streams.wire import codec, topics
 from streams.wire.errors import Reject
 from streams.wire.models import Episode, Finding, Progress, Remediation, Snapshot, SnapshotChunk
@@ -67,6 +68,8 @@ class SnapshotAssembler:
     """The newest verified snapshot, if `best` is not verified."""
     unreadable: int = 0
     """Skipped complete snapshots, which cannot be decoded or have a newer schema."""
+    is_outdated: bool = False
+    """True if a newer complete snapshot than `best` cannot be read."""
     _best_at: tuple[int, int] = (-1, -1)
     _parts: dict[tuple[int, int], dict[int, SnapshotChunk]] = field(default_factory=dict)
     _keys: dict[str, int] = field(default_factory=dict)
@@ -104,10 +107,11 @@ class SnapshotAssembler:
             self.fallback = None
         elif self.best is not None and is_verified(self._best_at[1]):
             self.fallback = self.best
-        self.best, self._best_at = snapshot, at
+        self.best, self._best_at, self.is_outdated = snapshot, at, False
 
     def _pass_over(self, at: tuple[int, int], reason: str) -> None:
         self.unreadable += 1
+        self.is_outdated = True
         log.error("passing over a snapshot: epoch=%d sequence=%d: %s", *at, reason)
 
     def keys_before(self, epoch: int) -> list[str]:
@@ -157,7 +161,9 @@ def _epoch_of(message: object, stage: str, partition: int) -> int:
 class SnapshotTopic:
     """One partition of a stage's snapshot topic, used by its present owner."""
 
-    def __init__(self, stage: str, topic: Topic, partition: int, sender: ReliableSender) -> None:
+    def __init__(
+        self, stage: str, topic: Topic, partition: int, sender: ReliableSender | TransactionalSender
+    ) -> None:  # fmt: skip
         self._stage = stage
         self._topic = topic
         self._partition = partition
@@ -176,7 +182,8 @@ class SnapshotTopic:
         """Return the new epoch of this owner, and the states to restore: the newest, then the newest verified one.
 
         `highest_known_epoch` is used if the topic has no record of an epoch, because it was lost or there was none.
-        The epoch is written when this returns; older ones stay in the topic until its first snapshot is written.
+        The epoch is written when this returns; older ones stay in the topic until its first snapshot is written. An
+        owner with transactions is fenced by its transactional id and writes its epoch with its first snapshot.
         Raises aiokafka's errors while the brokers are unavailable, and PartitionLost; then it may be called again.
         """
         self.assembler, self._sequence, self._read_to = SnapshotAssembler(), 0, 0
@@ -196,11 +203,20 @@ class SnapshotTopic:
                 )
         while True:
             epoch = self.assembler.highest_epoch + 1
-            if await self._claim(consumer, epoch):
+            if isinstance(self._sender, TransactionalSender) or await self._claim(consumer, epoch):
                 # The states may have megabytes, so only the caller retains them.
-                states = [state for state in (self.assembler.best, self.assembler.fallback) if state is not None]
+                states = self._states()
                 self.assembler.best = self.assembler.fallback = None
                 return epoch, states
+
+    def _states(self) -> list[Snapshot]:
+        """Return the states to restore; with transactions only the newest, because an older one would repeat input
+        whose outputs were published.
+        """
+        assembler = self.assembler
+        if not isinstance(self._sender, TransactionalSender):
+            return [state for state in (assembler.best, assembler.fallback) if state is not None]
+        return [assembler.best] if assembler.best is not None and not assembler.is_outdated else []
 
     def _shelve(self, record: Any) -> SnapshotChunk | None:
         try:
@@ -220,13 +236,18 @@ class SnapshotTopic:
         self.assembler.add((record.key or b"").decode(errors="replace"), chunk)
         return chunk
 
-    async def write(self, snapshot: Snapshot, *, is_verified: bool = True) -> int:
-        """Write a snapshot and return its bytes after the acknowledgement; an epoch's first removes older epochs."""
+    async def write(
+        self, snapshot: Snapshot, *, is_verified: bool = True, outputs: Sequence[Record] = (), at: Sequence[int] = ()
+    ) -> int:
+        """Write a snapshot and return its bytes after the acknowledgement; an epoch's first removes older epochs.
+
+        `outputs` for the partitions `at` are sent first, with transactions in the same one.
+        """
         is_first = self._sequence == 0
         self._sequence = next_sequence(self._sequence, self._last_of_kind[is_verified], is_verified=is_verified)
         self._last_of_kind[is_verified] = self._sequence
         records = await asyncio.to_thread(self._records, snapshot)
-        await self._sender.send(records, [self._partition] * len(records))
+        await self._sender.send([*outputs, *records], [*at, *[self._partition] * len(records)])
         if is_first:
             await self._clear(snapshot.epoch)
         return sum(len(record.value or b"") for record in records)

@@ -15,16 +15,20 @@ from streams.wire.topics import Topic, decode
 AWAY = (KafkaError, OSError, TimeoutError)
 """The errors that a client raises while the brokers are unavailable: wait and retry."""
 
+READ_COMMITTED = "read_committed"
+"""The isolation level of all readers: records of an unfinished or aborted transaction of `decide` are not delivered."""
+
 _WAIT_MS = 50
 """The longest wait of a fetch; brokers answer a connection's requests in order, so others wait for it."""
 
 
 @asynccontextmanager
 async def open_consumer(options: Mapping[str, Any], wait_ms: int = _WAIT_MS) -> AsyncIterator[Any]:
-    """Yield a consumer with these connection arguments; reuse it, because starting one costs more than most reads."""
+    """Yield a consumer of committed records; reuse it, because starting one costs more than most reads."""
     consumer = AIOKafkaConsumer(
-        **options, enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=wait_ms
-    )
+        **options, enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=wait_ms,
+        isolation_level=READ_COMMITTED,
+    )  # fmt: skip
     try:
         await consumer.start()
         yield consumer

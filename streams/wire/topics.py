@@ -337,6 +337,8 @@ class Access:
     writes: tuple[Topic, ...] = ()
     groups: tuple[str, ...] = ()
     group_prefixes: tuple[str, ...] = ()
+    transactions: tuple[str, ...] = ()
+    """Prefixes of transactional ids; the partition follows."""
     foreign_reads: tuple[str, ...] = ()
     """Topics of other systems."""
     checks_topics: bool = False
@@ -351,6 +353,7 @@ class Access:
             _merged(self.writes, other.writes),
             _merged(self.groups, other.groups),
             _merged(self.group_prefixes, other.group_prefixes),
+            _merged(self.transactions, other.transactions),
             _merged(self.foreign_reads, other.foreign_reads),
             self.checks_topics or other.checks_topics,
             self.administers or other.administers,

@@ -16,6 +16,7 @@ class LogRecord:
     key: bytes
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
+    timestamp: int = 0
 
 
 @dataclass

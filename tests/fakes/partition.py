@@ -56,6 +56,8 @@ class FakeLog:
     """State that survives a sink: the records, the group's offset with its generation, the rejected topic."""
 
     records: list[FakeRecord] = field(default_factory=list)
+    begin: int | None = None
+    """The first retained offset; None: that of the first record."""
     committed: OffsetAndMetadata | None = None
     generation: int = 0
     rejected: list[Rejected] = field(default_factory=list)
@@ -94,7 +96,8 @@ class FakeConsumer:
         return self._position
 
     async def beginning_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, self._log.records[0].offset if self._log.records else 0)
+        first = self._log.records[0].offset if self._log.records else 0
+        return dict.fromkeys(partitions, first if self._log.begin is None else self._log.begin)
 
     async def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, self._log.records[-1].offset + 1 if self._log.records else 0)

@@ -29,6 +29,10 @@ class FakeProducer:
     append_ms: int | None = None
     """The clock of the brokers; None: they return no time."""
 
+    async def open_transactions(self, transactional_id: str) -> "FakeProducer":
+        """Return the producer of a transactional id."""
+        return self
+
     async def send(
         self, topic: str, value: bytes | None, *, key: bytes, partition: int, headers: Sequence[tuple[str, bytes]]
     ) -> "asyncio.Future[Metadata]":

@@ -89,6 +89,7 @@ async def run(config: Config, folder: Path) -> None:
                 group_id=None,
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",
+                isolation_level="read_committed",  # `decide` publishes in transactions
                 **options,
             ),
             stack,

@@ -43,6 +43,8 @@ class Consumer(Protocol):
 
     def seek(self, partition: Any, offset: int) -> None: ...
 
+    async def position(self, partition: Any) -> int: ...
+
     async def getmany(self, *, timeout_ms: int) -> dict[Any, list[Any]]: ...
 
 
@@ -191,10 +193,9 @@ class Service:
     async def _observe(self, batches: dict[Any, list[Any]]) -> list[str]:
         """Pass a batch to the engine; return the ids in the order of their last record."""
         seen: dict[str, None] = {}
-        for partition, records in batches.items():
+        for records in batches.values():
             self._status.records.inc(len(records))
             for record in records:
-                self._positions[str(partition.partition)] = record.offset + 1
                 if record.value is None:
                     continue
                 try:
@@ -206,5 +207,7 @@ class Service:
                 await self._engine.observe(remediation)
                 seen.pop(remediation.id, None)
                 seen[remediation.id] = None
+        for partition in self._consumer.assignment():  # also passes the gaps of transactions after the last record
+            self._positions[str(partition.partition)] = await self._consumer.position(partition)
         self._status.read(self._positions.values())
         return list(seen)

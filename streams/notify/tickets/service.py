@@ -154,6 +154,7 @@ class TicketService:
                 # While deliveries wait, the partition is paused, but polls continue, or Kafka elects another owner.
                 timeout_ms = min(POLL_MS, max(0, round(wait_s * 1000))) if self._deliveries else POLL_MS
                 self._read(await self._poll(timeout_ms))
+                self._position = await self._consumer.position(PARTITION)
                 if wait_s <= 0:
                     await self._deliver_next()
         except (Retry, Misconfigured, KafkaError) as error:
@@ -221,7 +222,6 @@ class TicketService:
         """Process records; records before the offset `first` were delivered."""
         for record in records:
             self.steps += 1
-            self._position = record.offset + 1
             change, rejected = None, None
             try:
                 message = decode(REMEDIATIONS, record.value, record.headers)

@@ -29,6 +29,8 @@ from streams.wire.models import Rejected
 Answer = TypeVar("Answer")
 
 IDLE_TIMEOUT_S = 1.0
+_GAP_S = 10.0
+"""The interval at which a partition without records passes the gaps at its end: markers of transactions."""
 """After this time without records, the end of the partition is requested from the broker."""
 
 _HIGHEST = "SELECT max(kafka_offset), count() FROM `{table}` WHERE kafka_partition = {{p:UInt16}}"
@@ -204,8 +206,11 @@ class PartitionWriter:
         reader = self._context.reader
         block = PendingBlock(self._position)
         while True:
-            timeout_s = None if block.empty else max(0.0, block.first_at + self._linger_s(block) - time.monotonic())
+            timeout_s = _GAP_S if block.empty else max(0.0, block.first_at + self._linger_s(block) - time.monotonic())
             records = await reader.take(self._at, timeout_s)
+            if not records and block.empty:
+                await self._pass_gap()
+                continue
             if records and not await self._in_order(records[0]):
                 return await self._collect()
             if records and block.empty:
@@ -217,6 +222,13 @@ class PartitionWriter:
             if self._blocks.is_full(block) or time.monotonic() >= block.first_at + self._linger_s(block):
                 self._position = block.last + 1
                 return block
+
+    async def _pass_gap(self) -> None:
+        """Commit the end of a gap that no record follows, because it would count as unread."""
+        position = await self._context.reader.position(self._at)
+        if position > self._position:
+            self._position = position
+            await self._commit(position, Committed(self._newest_ms).metadata())
 
     def _linger_s(self, block: PendingBlock) -> float:
         """Return the longest wait of a block's first record: longer if more rows follow, as small blocks cost more."""
@@ -247,7 +259,12 @@ class PartitionWriter:
         return False
 
     async def _report_lost(self, first: int, count: int, *, is_recreated: bool = False) -> None:
-        """Report records that the brokers had deleted before they were read; compaction loses nothing."""
+        """Report records that the brokers had deleted before they were read.
+
+        Retention deletes from the beginning; other gaps are of compaction or of transactions.
+        """
+        if count > 0 and self._persisted.topic.retention_s is not None:
+            count = min(count, await self._offsets.beginning() - first)
         if (count <= 0 and not is_recreated) or self._persisted.topic.retention_s is None:
             return
         if count > 0:

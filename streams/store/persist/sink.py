@@ -34,6 +34,7 @@ from streams.wire.kafka_clients import (
     stop_client,
     throttle_metadata_refresh,
 )
+from streams.wire.standalone_consumer import READ_COMMITTED
 
 _FETCH_BYTES = 2 << 20
 """Limit of a partition's compressed fetch: two seconds of the largest fabric; each active partition may queue two."""
@@ -135,6 +136,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
             group_instance_id=self._params.instance,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
+            isolation_level=READ_COMMITTED,
             max_partition_fetch_bytes=_FETCH_BYTES,
             fetch_min_bytes=_FETCH_MIN_BYTES,
             fetch_max_wait_ms=_FETCH_MAX_WAIT_MS,

@@ -69,6 +69,7 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
         (consumer.Consumer.force_commit, "self._filter_tps_with_pending_acks(topics)"),
         (consumer.Consumer._filter_committable_offsets, "self._new_offset(tp)"),
         (consumer.Consumer._wait_next_records, "self._getmany("),
+        (aiokafka.AIOKafkaConsumer.start, "isolation_level=self._isolation_level"),
         # Faust's assignor is chosen by this setting alone: co-partitioned, where the default is not.
         (driver.AIOKafkaConsumerThread._create_worker_consumer, "self.app.conf.table_standby_replicas > 0"),
         (driver.ConsumerRebalanceListener.on_partitions_assigned, "app.consumer_generation_id = generation"),

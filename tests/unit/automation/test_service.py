@@ -38,7 +38,7 @@ class FakeKafka:
 
     log: list[bytes | None] = field(default_factory=list)
     begin: int = 0
-    position: int = 0
+    next_offset: int = 0
     results: list[dict[str, str]] = field(default_factory=list)
     losses: list[InputLoss] = field(default_factory=list)
     headers: list[tuple[str, bytes]] = field(default_factory=list)
@@ -56,19 +56,22 @@ class FakeKafka:
         return {P0: self.begin}
 
     def seek(self, partition: Partition, offset: int) -> None:
-        self.position = offset
+        self.next_offset = offset
+
+    async def position(self, partition: Partition) -> int:
+        return self.next_offset
 
     async def getmany(self, *, timeout_ms: int) -> dict[Partition, list[Record]]:
         await asyncio.sleep(0)
-        if self.position >= len(self.log):
+        if self.next_offset >= len(self.log):
             self.arrived.clear()
             try:
                 async with asyncio.timeout(0.01):
                     await self.arrived.wait()
             except TimeoutError:
                 return {}
-        found = [Record(value, number) for number, value in enumerate(self.log)][self.position :][:2]
-        self.position += len(found)
+        found = [Record(value, number) for number, value in enumerate(self.log)][self.next_offset :][:2]
+        self.next_offset += len(found)
         return {P0: found}
 
     async def send_and_wait(self, topic: str, value: bytes, key: bytes, *, headers: list[tuple[str, bytes]]) -> None:
@@ -125,7 +128,7 @@ async def test_an_approval_is_answered_twice_and_its_offset_is_stored(tmp_path: 
     async with running(kafka, tmp_path):
         kafka.append(remediation_json("r2", "RESTORE_LINK"))
         assert await kafka.until(4) == ["ACCEPTED", "DONE"] * 2
-    assert kafka.position == 2
+    assert kafka.next_offset == 2
 
 
 async def test_an_approval_that_was_revoked_meanwhile_is_not_carried_out(tmp_path: Path) -> None:

@@ -367,18 +367,21 @@ def test_metadata_of_another_writer_means_only_the_offset() -> None:
     assert OffsetAndMetadata(5, "").offset == 5
 
 
-@pytest.mark.parametrize("retention_s", [None, 3600])
-async def test_records_that_retention_deleted_are_counted(retention_s: int | None) -> None:
-    """Deleted while the sink was away, and while it ran; a compacted topic loses nothing by a gap."""
+@pytest.mark.parametrize(("retention_s", "begin", "lost"), [(None, 50, []), (3600, 50, [4, 30]), (3600, None, [4])])
+async def test_records_that_retention_deleted_are_counted(
+    retention_s: int | None, begin: int | None, lost: list[int]
+) -> None:
+    """Deleted while the sink was away, and while it ran; a gap of compaction or of transactions loses nothing."""
     persisted = dataclasses.replace(PERSISTED, topic=dataclasses.replace(topics.CONTROLS, retention_s=retention_s))
     made, tables = log(60, missing=frozenset(range(20, 50))), FakeTables(Fuse())
     made.committed = OffsetAndMetadata(2, Committed(1001).metadata())
     del made.records[:6]
+    made.begin = begin
     owner = Owner(made, tables, Fuse(), persisted=persisted)
     await run(owner, made)
-    assert owner.stats.lost == (34 if retention_s else 0)
+    assert owner.stats.lost == sum(lost)
     reported = owner.rejects.losses
-    assert [count for _, count, _ in reported] == ([4, 30] if retention_s else [])
+    assert [count for _, count, _ in reported] == lost
     assert not retention_s or reported[0] == (2, 4, False)
 
 

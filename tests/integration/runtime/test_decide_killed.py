@@ -1,0 +1,268 @@
+"""`decide` is killed and paused at random moments under a stream of findings, controls and answers of automation.
+
+Readers of committed records see only transitions of the life cycle, and the last snapshot has the state of every open
+drain. `RAILSIGHT_KILLS` sets the number of kills.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.constants import is_constant
+from streams.config.kafka import KafkaSettings
+from streams.decide.life_cycle import TRANSITIONS
+from streams.decide.state import DecideState
+from streams.runtime.reliable_sender import PartitionLost
+from streams.runtime.snapshots import SnapshotAssembler
+from streams.runtime.topic_io import follow, inventory_records, open_producer, publish, read_to_end, send
+from streams.runtime.transactions import TransactionalSender, TransactionFailed, open_transactional_producer
+from streams.wire import topics
+from streams.wire.models import (
+    Action,
+    Control,
+    ControlKind,
+    Message,
+    Outcome,
+    Progress,
+    ReadingsHeartbeat,
+    Remediation,
+    RemediationResult,
+    SnapshotChunk,
+)
+from streams.wire.models import RemediationState as State
+from streams.wire.topics import Topic
+from tests.fixtures.decide_stage import NO_CAPS, TOP, finding, port_states
+from tests.integration.runtime.commands import start_in_background
+from tests.integration.runtime.rig import wait_until
+from tests.worlds.observations import T0, at
+from tests.worlds.small_fabric import inventory
+
+KILLS = int(os.environ.get("RAILSIGHT_KILLS", "5"))
+pytestmark = pytest.mark.timeout(180 + 10 * KILLS)
+
+LINKS = sorted(f"{link.lower.device}/{link.lower.port}" for link in TOP.links.values() if link.role == "fabric-link")
+VALID = {(before, after) for (before, _), after in TRANSITIONS.items()}
+SETTINGS = {
+    "mode": "act", **NO_CAPS, "actions_per_hour": 1000, "cool_down_s": 0, "settle_s": 0.2, "evaluate_s": 1.0,
+    "freshness_s": 1e9,
+}  # fmt: skip
+
+
+def now_s() -> float:
+    """Return the present time on the scale of the fixtures."""
+    return time.time() - T0
+
+
+class Fabric:
+    """Sends the input of `decide`, and answers as an automation."""
+
+    def __init__(self, kafka: KafkaSettings, seed: int) -> None:
+        self.kafka, self._chance, self._findings, self.is_calm = kafka, random.Random(seed), 0, False
+        self._approved: list[str] = []
+        self._producer: Any = None
+
+    async def send(self, topic: Topic, message: Message, key: str | None = None) -> None:
+        await (await send(self._producer, topics.encode(topic, message, key=key), 0))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Feed `decide` and answer it until the end of the context."""
+        await publish(self.kafka, inventory_records(inventory(), 1))
+        async with open_producer(self.kafka) as self._producer, asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(part()) for part in (self._feed, self._carry_out)]
+            yield
+            for task in running:
+                task.cancel()
+
+    async def _feed(self) -> None:
+        for device in TOP.links_of:
+            await self.send(topics.PORT_STATES, port_states(device, now_s()))
+        while True:
+            await self.send(topics.PORT_STATES, ReadingsHeartbeat(0, at(now_s())))
+            if not self.is_calm and self._chance.random() < 0.4:
+                await self.send(topics.FINDINGS, finding(self._chance.choice(LINKS), t=round(now_s(), 3)))
+                self._findings += 1
+            if not self.is_calm and self._chance.random() < 0.3:
+                await self._control()
+            progress = Progress("attribute", 0, 1, at(now_s()), self._findings)
+            await self.send(topics.PROGRESS, progress, "attribute/0")
+            await asyncio.sleep(0.1)
+
+    async def _control(self) -> None:
+        kind = self._chance.choice((ControlKind.KILL_SWITCH, ControlKind.EXCLUDE, ControlKind.REJECT))
+        if kind is ControlKind.KILL_SWITCH:
+            # Off twice as often as on, so that most findings are decided.
+            if self._chance.random() < 0.33:
+                await self.send(topics.CONTROLS, Control("stop", kind, "", at(now_s()), actor="anna"))
+            else:
+                await self.calm()
+            return
+        subject = self._chance.choice(sorted(TOP.links))
+        if kind is ControlKind.REJECT:
+            subject = self._chance.choice(self._approved or ["none"])
+        until_ns = at(now_s() + self._chance.uniform(0.5, 3))
+        identity = f"{kind.name}/{subject}"
+        await self.send(topics.CONTROLS, Control(identity, kind, subject, at(now_s()), until_ns, actor="anna"))
+
+    async def calm(self) -> None:
+        """End the kill switch."""
+        await (await send(self._producer, topics.tombstone(topics.CONTROLS, "stop"), 0))
+
+    async def _carry_out(self) -> None:
+        """Accept what is approved, and carry out what is accepted."""
+        async for record in follow(self.kafka, topics.REMEDIATIONS):
+            one = topics.decode(topics.REMEDIATIONS, record.value)
+            assert isinstance(one, Remediation)
+            if one.state is State.APPROVED:
+                self._approved.append(one.id)
+                await self.send(topics.REMEDIATION_RESULTS, RemediationResult(one.id, Outcome.ACCEPTED, actor="bot"))
+            elif one.state is State.ACCEPTED:
+                await self.send(topics.REMEDIATION_RESULTS, RemediationResult(one.id, Outcome.DONE, actor="bot"))
+
+
+async def published(kafka: KafkaSettings) -> list[Remediation]:
+    """Return all committed revisions."""
+    found = [topics.decode(topics.REMEDIATIONS, one.value) async for one in read_to_end(kafka, topics.REMEDIATIONS)]
+    return [one for one in found if isinstance(one, Remediation)]
+
+
+async def known_states(kafka: KafkaSettings) -> dict[str, State]:
+    """Return the states of the remediations in the last committed snapshot."""
+    assembler = SnapshotAssembler()
+    async for record in read_to_end(kafka, topics.SNAPSHOTS["decide"]):
+        chunk = record.value and topics.decode(topics.SNAPSHOTS["decide"], record.value, record.headers)
+        assert chunk is None or isinstance(chunk, SnapshotChunk)
+        assembler.add((record.key or b"").decode(), chunk)
+    if assembler.best is None:
+        return {}
+    return {one.id: one.state for one in DecideState.from_bytes(assembler.best.state).remedies.values()}
+
+
+def contradictions(records: list[Remediation]) -> list[str]:
+    """Return the revisions that do not follow the one before of their drain."""
+    last: dict[str, Remediation] = {}
+    wrong = []
+    for one in records:
+        before = last.get(one.id)
+        if before is not None and one.revision <= before.revision:
+            wrong.append(f"{one.id}: revision {one.revision:x} after {before.revision:x}")
+        is_step = before is None or before.state is one.state or (before.state, one.state) in VALID
+        if one.action is Action.DRAIN_LINK and before is not None and not is_step:
+            wrong.append(f"{one.id}: {one.state.name} ({one.reason}) after {before.state.name} ({before.reason})")
+        last[one.id] = one
+    return wrong
+
+
+def open_drains(records: list[Remediation]) -> dict[str, State]:
+    """Return the last published states of all drains that are not closed."""
+    last = {one.id: one for one in records if one.action is Action.DRAIN_LINK}
+    return {identity: one.state for identity, one in last.items() if one.state is not State.CLOSED}
+
+
+async def has_published(kafka: KafkaSettings, count: int, log: Path) -> None:
+    """Wait for this number of revisions."""
+
+    async def has_them() -> bool:
+        return len(await published(kafka)) >= count
+
+    await wait_until(has_them, 90, f"{count} revisions", every_s=0.1, logs=(log,))
+
+
+async def agrees(kafka: KafkaSettings) -> bool:
+    """Return whether the last snapshot has the published state of every open drain."""
+    known = await known_states(kafka)
+    return all(known.get(identity) is state for identity, state in open_drains(await published(kafka)).items())
+
+
+@contextmanager
+def decide(kafka: KafkaSettings, folder: Path, instance: str) -> Iterator[Any]:
+    """Run `railsight process decide` until the end of the context, which kills it."""
+    constants = {f"decide.{name}": value for name, value in SETTINGS.items() if is_constant(f"decide.{name}")}
+    settings = {
+        f"RAILSIGHT__DECIDE__{name.upper()}": str(value)
+        for name, value in SETTINGS.items()
+        if f"decide.{name}" not in constants
+    }
+    env = os.environ | settings | {"RAILSIGHT__RUNTIME__DATA": str(folder), "XDG_DATA_HOME": str(folder)}
+    arguments = ("process", "decide", "--bootstrap", kafka.bootstrap, "--instance", instance)
+    process = start_in_background(folder / f"{instance}.log", env, constants, *arguments)
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+
+
+async def test_a_killed_decide_contradicts_nothing_that_it_published(bootstrap: str, tmp_path: Path) -> None:
+    """Each of its successors knows the state of every drain, whatever arrived between its last output and the kill."""
+    kafka, chance = KafkaSettings.model_validate({"bootstrap": bootstrap}), random.Random(1)
+    fabric, log = Fabric(kafka, 1), tmp_path / "one.log"
+    async with fabric.running():
+        for _ in range(KILLS):
+            with decide(kafka, tmp_path, "one"):
+                await has_published(kafka, len(await published(kafka)) + 1, log)
+                await asyncio.sleep(chance.uniform(0, 3))
+        fabric.is_calm = True
+        await fabric.calm()
+        with decide(kafka, tmp_path, "one"):
+            await wait_until(lambda: agrees(kafka), 60, "the published states", logs=(log,))
+    records = await published(kafka)
+    assert sum(one.state is State.DRAINED for one in records) >= KILLS
+    assert contradictions(records) == []
+
+
+async def test_a_paused_decide_publishes_nothing_after_its_successor(bootstrap: str, tmp_path: Path) -> None:
+    """The successor decides meanwhile; the predecessor resumes with its old state, and continues with the new one."""
+    kafka = KafkaSettings.model_validate({"bootstrap": bootstrap})
+    fabric = Fabric(kafka, 2)
+    async with fabric.running():
+        with ExitStack() as stack:
+            paused = stack.enter_context(decide(kafka, tmp_path, "paused"))
+            await wait_until(lambda: published(kafka), 60, "a decision", logs=(tmp_path / "paused.log",))
+            paused.send_signal(signal.SIGSTOP)
+            before, log = len(await published(kafka)), tmp_path / "next.log"
+            stack.enter_context(decide(kafka, tmp_path, "next"))
+            await has_published(kafka, before + 10, log)
+            paused.send_signal(signal.SIGCONT)
+            await has_published(kafka, before + 40, log)
+            fabric.is_calm = True
+            await fabric.calm()
+            await wait_until(lambda: agrees(kafka), 60, "the published states", logs=(log,))
+    assert contradictions(await published(kafka)) == []
+
+
+@pytest.mark.parametrize("is_owner", [True, False], ids=["restored again", "lost"])
+async def test_a_transaction_of_a_fenced_owner_is_not_read(bootstrap: str, is_owner: bool) -> None:
+    """Neither what it had sent before its successor began nor what it commits later; the successor is read at once."""
+    kafka = KafkaSettings.model_validate({"bootstrap": bootstrap})
+
+    def control(name: str) -> list[topics.Record]:
+        return [topics.encode(topics.CONTROLS, Control(name, ControlKind.ACKNOWLEDGE, "f", 1))]
+
+    async def read() -> list[str]:
+        return [(record.key or b"").decode() async for record in read_to_end(kafka, topics.CONTROLS)]
+
+    is_owned, opening = True, partial(open_transactional_producer, kafka)
+    former = TransactionalSender(opening, "decide.0", lambda: is_owned)
+    successor = TransactionalSender(opening, "decide.0", lambda: True)
+    await former.open()
+    await former.send(control("first"), [0])
+    await successor.open()
+    is_owned = is_owner
+    with pytest.raises(TransactionFailed if is_owner else PartitionLost):
+        await former.send(control("late"), [0])
+    await successor.send(control("second"), [0])
+    assert await read() == ["first", "second"]
+    for one in (former, successor):
+        await one.close()
