@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,9 @@ from streams.runtime.acl import Acl, Comparison, accesses, compare, derive, prin
 from streams.runtime.admin import TopicState, ensure_topics, list_topics, until_ready
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import ADMIN
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 READY_TIMEOUT_S = 10.0
 
@@ -234,11 +237,11 @@ key = typer.Typer(no_args_is_help=True, help="Make the key that signs controls."
 
 @key.command()
 def new(file: File) -> None:
-    """Write a new Ed25519 private key, readable by its owner only, and print the public key.
+    """Write a new Ed25519 private key, readable by its owner only, and print the public key, and its id to stderr.
 
     Example: `railsight key new operator.pem`.
     """
-    from streams.wire.signatures import load_private_key, new_private_key, public_text
+    from streams.wire.signatures import load_private_key, new_private_key
 
     pem = new_private_key()
     try:
@@ -247,19 +250,28 @@ def new(file: File) -> None:
         raise Misconfigured(f"cannot create {file}: {error.strerror}") from error
     with os.fdopen(descriptor, "wb") as out:
         out.write(pem)
-    typer.echo(public_text(load_private_key(pem, str(file))))
+    _print_public(load_private_key(pem, str(file)))
+
+
+def _print_public(private: "Ed25519PrivateKey") -> None:
+    """Print the public key for `trusted_keys`, and its id, which is in records and rejections, to standard error."""
+    from streams.wire.signatures import key_id, public_text
+
+    public = public_text(private)
+    typer.echo(public)
+    print_text(f"key id {key_id(public)}", err=True)
 
 
 @key.command()
 def show(file: File) -> None:
-    """Print the public key of a private key, for `decide.trusted_keys`.
+    """Print the public key of a private key, for `trusted_keys`, and its id to stderr.
 
     Example: `railsight key show operator.pem`.
     """
-    from streams.wire.signatures import load_private_key, public_text
+    from streams.wire.signatures import load_private_key
 
     try:
         pem = file.read_bytes()
     except OSError as error:
         raise Misconfigured(f"cannot read {file}: {error.strerror}") from error
-    typer.echo(public_text(load_private_key(pem, str(file))))
+    _print_public(load_private_key(pem, str(file)))

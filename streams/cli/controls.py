@@ -1,4 +1,4 @@
-"""Defines the commands for controls: ack, approve, reject, repaired, maintenance, exclude and kill-switch."""
+"""Defines the commands for controls: ack, approve, reject, repaired, returned, maintenance, exclude and kill-switch."""
 
 import asyncio
 import getpass
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,23 +15,29 @@ from streams.cli.options import TIMES, AsJson, Bootstrap, Config, ns_of, setting
 from streams.cli.printing import Output, OutputForm, echo, fail, form_of, print_rows, print_text
 from streams.config.settings import Settings
 from streams.decide.controls import refusal
+from streams.fabric.subject_search import KINDS
 from streams.instrument.text import format_time
 from streams.report.open_findings import acknowledge
-from streams.report.records import NoSuchRemediation, current_controls, remediation_revisions
+from streams.report.records import NoSuchRemediation, remediation_revisions
 from streams.report.render import is_rejectable, is_repairable, is_waiting, state_name
-from streams.runtime.topic_io import publish
+from streams.report.sent_controls import ANSWER_S, SentControl, controls_in_effect, find_subject_now, send_controls
 from streams.wire import codec
-from streams.wire.control_scope import has_ended
 from streams.wire.errors import Misconfigured
-from streams.wire.models import Control, ControlKind, Remediation
-from streams.wire.topics import CONTROLS, OPERATOR, encode
+from streams.wire.models import Control, ControlEffect, ControlKind, Remediation
+from streams.wire.topics import OPERATOR, Record
+
+if TYPE_CHECKING:
+    from streams.wire.signatures import Signer
 
 Actor = Annotated[str | None, typer.Option("--actor", help="Person or program; default: the login name.")]
 Reason = Annotated[str, typer.Option("--reason", help="Reason, for the record.")]
 Key = Annotated[
     Path | None, typer.Option("--key", help="File of the private key that signs; default: decide.signing_key.")
 ]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the answer of `decide`.")]
 HOUR_NS = 3_600_000_000_000
+UNCONFIRMED = 3
+"""The exit status if `decide` has not answered: the control is published and applies once it is read."""
 
 
 def actor_name(actor: str | None) -> str:
@@ -39,43 +45,80 @@ def actor_name(actor: str | None) -> str:
     return actor or getpass.getuser()
 
 
-def publish_control(settings: Settings, control: Control, key: Path | None = None) -> None:
-    """Publish a control and wait for its acknowledgement; raises Misconfigured if it is invalid."""
-    if reason := refusal(control):
-        raise Misconfigured(reason)
-    record = encode(CONTROLS, control)
+def publish_controls(
+    command: str, settings: Settings, controls_at: Callable[[int], Sequence[Control]], key: Path | None, *,
+    no_wait: bool, tombstones: Sequence[Record] = (),
+) -> list[SentControl]:  # fmt: skip
+    """Publish the controls for the broker's time, print each with its answer, and exit unless all are taken.
+
+    Raises Misconfigured if one is invalid or must be signed, or if the clock of this machine is off.
+    """
+    for control in controls_at(time.time_ns()):
+        if reason := refusal(control):
+            raise Misconfigured(reason)
+    signer = _signer(settings, key)
+    wait_s = 0 if no_wait else ANSWER_S
+    sent = asyncio.run(send_controls(settings.kafka, controls_at, signer, wait_s, tombstones=tombstones))
+    codes = [0 if no_wait else _print_answer(command, one) for one in sent]
+    if code := max(codes, default=0):
+        raise typer.Exit(code)
+    return sent
+
+
+def _print_answer(command: str, sent: SentControl) -> int:
+    """Print the answer to a control, and return the exit status."""
+    answer = sent.answer
+    if answer is None:
+        text = f"published, but not confirmed by `decide` within {ANSWER_S:g} s; it applies once `decide` reads it"
+        print_text(f"railsight {command}: {text} (`railsight status` shows whether it runs)", err=True)
+        return UNCONFIRMED
+    if answer.effect is ControlEffect.TAKEN:
+        if answer.reason:
+            print_text(answer.reason)
+        return 0
+    print_text(f"railsight {command}: refused: {answer.reason}{_nearest(answer.nearest)}", err=True)
+    return 1
+
+
+def _nearest(names: Sequence[str]) -> str:
+    return f"; nearest: {', '.join(names)}" if names else ""
+
+
+def _signer(settings: Settings, key: Path | None) -> "Signer | None":
     path = key or settings.decide.signing_key
-    if path is None and settings.decide.trusted_keys:
-        raise Misconfigured("controls must be signed (decide.trusted_keys); pass --key or set decide.signing_key")
-    if path is not None:
-        from streams.wire.signatures import Signer, read_private_key
+    if path is None:
+        if settings.decide.trusted_keys:
+            raise Misconfigured("controls must be signed (decide.trusted_keys); pass --key or set decide.signing_key")
+        return None
+    from streams.wire.signatures import Signer, read_private_key
 
-        signer = Signer(read_private_key(path), settings.kafka.cluster, f"actor/{control.actor}")
-        record = signer.sign(record, time.time_ns())
-    asyncio.run(publish(settings.kafka, [record]))
+    return Signer(read_private_key(path), settings.kafka.cluster, f"actor/{getpass.getuser()}")
 
 
-def _active(settings: Settings, kind: ControlKind, now_ns: int) -> list[Control]:
-    """Return the controls of a kind that have not ended."""
-    controls = asyncio.run(current_controls(settings.kafka))
-    return [control for control in controls if control.kind is kind and not has_ended(control, now_ns)]
+def _in_effect(settings: Settings, kind: ControlKind) -> tuple[list[Control], list[Record]]:
+    return asyncio.run(controls_in_effect(settings.kafka, kind, time.time_ns()))
 
 
 def _print_controls(controls: Sequence[Control], form: Output, empty: str) -> None:
-    header = ["KIND", "SUBJECT", "FROM", "UNTIL", "ACTOR", "REASON"]
+    header = ["KIND", "SUBJECT", "FROM", "UNTIL", "ACTOR", "DECIDE", "REASON"]
     print_rows(form, controls, codec.to_json, header, _cells, empty)
 
 
 def _cells(control: Control) -> list[str]:
     until = "no end" if control.until_ns is None else format_time(control.until_ns)
     kind = control.kind.name.lower().replace("_", " ")
-    return [kind, control.subject_id or "everything", format_time(control.at_ns), until, control.actor, control.reason]
+    answer = "taken" if control.arrived_at_ns else "not confirmed"
+    begin = format_time(control.at_ns)
+    return [kind, control.subject_id or "everything", begin, until, control.actor, answer, control.reason]
 
 
 SubjectId = Annotated[
-    str, typer.Argument(metavar="SUBJECT", help="Id of a link or port, or device:NAME, pod:NAME, plane:NUMBER.")
+    str,
+    typer.Argument(
+        metavar="SUBJECT",
+        help="Id of a link or port, or device:NAME, rail:NUMBER, rail:HOST/NUMBER, pod:NAME, plane:NUMBER, job:ID.",
+    ),
 ]
-KINDS = ("link", "port", "device", "pod", "plane", "rail")
 
 
 def end_ns(now_ns: int, hours: float | None, until: datetime | None, no_end: bool) -> int | None:
@@ -88,14 +131,17 @@ def end_ns(now_ns: int, hours: float | None, until: datetime | None, no_end: boo
     return end
 
 
-def checked_subject(subject: str) -> str:
-    """Return a valid subject id; raises Misconfigured if it is empty or has an unknown kind."""
-    kind, colon, name = subject.partition(":")
-    if not subject.strip() or (colon and not name):
+def _subject_id(command: str, settings: Settings, text: str) -> str:
+    """Return the id of a subject in the inventory; exit 1 if it has none, raises Misconfigured without a name."""
+    kind, colon, name = text.partition(":")
+    if not (name if colon else kind).strip():
         raise Misconfigured("SUBJECT is empty; only the kill switch applies to everything")
-    if colon and kind not in KINDS:
+    if colon and kind.casefold() not in KINDS:
         raise Misconfigured(f"unknown kind of subject {kind}; one of {', '.join(KINDS)}")
-    return subject
+    found = asyncio.run(find_subject_now(settings.kafka, text, time.time_ns()))
+    if not found.subject_id:
+        fail(command, f"the inventory has no {text}{_nearest(found.nearest)}")
+    return found.subject_id
 
 
 def control_line(control: Control) -> str:
@@ -106,9 +152,13 @@ def control_line(control: Control) -> str:
 
 
 def ended(control: Control, now_ns: int, actor: str, reason: str) -> Control:
-    """Return the record that ends a control; it is newer than the control even if the clocks differ."""
-    at_ns = max(now_ns, (control.at_ns or 0) + 1)
-    return replace(control, at_ns=at_ns, until_ns=now_ns, actor=actor, reason=reason, endless=False)
+    """Return the record that ends a control now."""
+    return Control(control.id, control.kind, control.subject_id, now_ns, now_ns, actor, reason)
+
+
+def _end_of(controls: Sequence[Control], actor: str | None, reason: str) -> Callable[[int], list[Control]]:
+    by_id = {control.id: control for control in controls}
+    return lambda now_ns: [ended(one, now_ns, actor_name(actor), reason) for one in by_id.values()]
 
 
 def _application(kind: ControlKind, command: str, ending: str, text: str) -> typer.Typer:
@@ -127,21 +177,27 @@ def _application(kind: ControlKind, command: str, ending: str, text: str) -> typ
         reason: Reason = "",
         actor: Actor = None,
         key: Key = None,
+        no_wait: NoWait = False,
     ) -> None:
         """Add one; the same subject again replaces it."""
-        begin = time.time_ns() if since is None else ns_of(since)
-        until_ns = end_ns(begin, hours, until, no_end)
-        name = checked_subject(subject)
-        control = Control(f"{command}/{name}", kind, name, begin, until_ns, actor_name(actor), reason, no_end)
-        publish_control(settings_of(config, bootstrap, OPERATOR), control, key)
-        print_text(f"{command} of {control_line(control)}")
+        end_ns(time.time_ns() if since is None else ns_of(since), hours, until, no_end)
+        settings = settings_of(config, bootstrap, OPERATOR)
+        name = _subject_id(f"{command} add", settings, subject)
+
+        def control_at(now_ns: int) -> list[Control]:
+            begin = now_ns if since is None else ns_of(since)
+            end = end_ns(begin, hours, until, no_end)
+            return [Control(f"{command}/{name}", kind, name, begin, end, actor_name(actor), reason, no_end)]
+
+        (sent,) = publish_controls(f"{command} add", settings, control_at, key, no_wait=no_wait)
+        print_text(f"{command} of {control_line(sent.control)}")
 
     @app.command("list", epilog=f"Examples: `railsight {command} list`, `railsight {command} list -o json`.")
     def list_active(
         config: Config = None, bootstrap: Bootstrap = None, output: OutputForm = Output.TABLE, as_json: AsJson = False
     ) -> None:
-        """List those that have not ended."""
-        found = _active(settings_of(config, bootstrap, OPERATOR), kind, time.time_ns())
+        """List those that have not ended; `decide` has taken those with an arrival."""
+        found, _ = _in_effect(settings_of(config, bootstrap, OPERATOR), kind)
         _print_controls(found, form_of(output, as_json), f"no {command}")
 
     @app.command(ending, epilog=f"Example: `railsight {command} {ending} device:leaf1`.")
@@ -152,15 +208,18 @@ def _application(kind: ControlKind, command: str, ending: str, text: str) -> typ
         reason: Reason = "",
         actor: Actor = None,
         key: Key = None,
+        no_wait: NoWait = False,
     ) -> None:
         """End all of a subject now; exit 1 if there is none."""
-        settings, now_ns = settings_of(config, bootstrap, OPERATOR), time.time_ns()
-        found = [control for control in _active(settings, kind, now_ns) if control.subject_id == subject]
-        if not found:
-            fail(f"{command} {ending}", f"no {command} of {subject or 'an empty subject'}")
-        for control in found:
-            publish_control(settings, ended(control, now_ns, actor_name(actor), reason), key)
-            print_text(f"ended {command} of {control.subject_id}")
+        settings = settings_of(config, bootstrap, OPERATOR)
+        found, over = _in_effect(settings, kind)
+        if not (own := [control for control in found if control.subject_id == subject]):
+            name = _subject_id(f"{command} {ending}", settings, subject)
+            if not (own := [control for control in found if control.subject_id == name]):
+                fail(f"{command} {ending}", f"no {command} of {name}")
+        end_all = _end_of(own, actor, reason)
+        publish_controls(f"{command} {ending}", settings, end_all, key, no_wait=no_wait, tombstones=over)
+        print_text(f"ended {command} of {own[0].subject_id}")
 
     return app
 
@@ -184,32 +243,37 @@ def on(
     reason: Reason = "",
     actor: Actor = None,
     key: Key = None,
+    no_wait: NoWait = False,
 ) -> None:
     """Stop every action; approvals that are not carried out yet are revoked, restores go on.
 
     Example: `railsight kill-switch on --hours 2 --reason 'change freeze'`.
     """
-    now_ns = time.time_ns()
-    until_ns = None if hours is None else now_ns + round(hours * HOUR_NS)
-    control = Control(
-        IDENTITY, ControlKind.KILL_SWITCH, "", now_ns, until_ns, actor_name(actor), reason, endless=hours is None
-    )
-    publish_control(settings_of(config, bootstrap, OPERATOR), control, key)
-    print_text(f"kill switch on: {control_line(control)}")
+
+    def control_at(now_ns: int) -> list[Control]:
+        until_ns = None if hours is None else now_ns + round(hours * HOUR_NS)
+        own = Control(IDENTITY, ControlKind.KILL_SWITCH, "", now_ns, until_ns, actor_name(actor), reason, hours is None)
+        return [own]
+
+    settings = settings_of(config, bootstrap, OPERATOR)
+    (sent,) = publish_controls("kill-switch on", settings, control_at, key, no_wait=no_wait)
+    print_text(f"kill switch on: {control_line(sent.control)}")
 
 
 @kill_switch.command()
 def off(
-    config: Config = None, bootstrap: Bootstrap = None, reason: Reason = "", actor: Actor = None, key: Key = None
-) -> None:
+    config: Config = None, bootstrap: Bootstrap = None, reason: Reason = "", actor: Actor = None, key: Key = None,
+    no_wait: NoWait = False,
+) -> None:  # fmt: skip
     """End every kill switch; what was revoked is evaluated again.
 
     Example: `railsight kill-switch off`.
     """
-    settings, now_ns = settings_of(config, bootstrap, OPERATOR), time.time_ns()
-    found = _active(settings, ControlKind.KILL_SWITCH, now_ns)
-    for control in found:
-        publish_control(settings, ended(control, now_ns, actor_name(actor), reason), key)
+    settings = settings_of(config, bootstrap, OPERATOR)
+    found, over = _in_effect(settings, ControlKind.KILL_SWITCH)
+    if found:
+        end_all = _end_of(found, actor, reason)
+        publish_controls("kill-switch off", settings, end_all, key, no_wait=no_wait, tombstones=over)
     typer.echo("kill switch off" if found else "kill switch was off")
 
 
@@ -217,11 +281,11 @@ def off(
 def status(
     config: Config = None, bootstrap: Bootstrap = None, output: OutputForm = Output.TABLE, as_json: AsJson = False
 ) -> None:
-    """Print the kill switches that are on.
+    """Print the kill switches that are on, and whether `decide` has taken them.
 
     Examples: `railsight kill-switch status`, `railsight kill-switch status -o json`.
     """
-    found = _active(settings_of(config, bootstrap, OPERATOR), ControlKind.KILL_SWITCH, time.time_ns())
+    found, _ = _in_effect(settings_of(config, bootstrap, OPERATOR), ControlKind.KILL_SWITCH)
     _print_controls(found, form_of(output, as_json), "kill switch off")
 
 
@@ -236,6 +300,7 @@ def approve(
     actor: Actor = None,
     hours: Annotated[float, typer.Option(min=0.01, help="The approval ends after this time.")] = 1,
     key: Key = None,
+    no_wait: NoWait = False,
 ) -> None:
     """Approve one remediation that waits for approval; the guards are evaluated again before anything is done.
 
@@ -244,62 +309,68 @@ def approve(
     Example: `railsight approve 9a41c0 --reason 'window agreed'`.
     """
     control = Control("", ControlKind.APPROVE, reason=reason, actor=actor_name(actor), until_ns=round(hours * HOUR_NS))
-    _answer("approve", identity, control, is_waiting, "does not wait for approval", (config, bootstrap, key))
+    options = (config, bootstrap, key, no_wait)
+    answer("approve", identity, control, options, is_waiting, "does not wait for approval")
 
 
 def _answering(
-    kind: ControlKind, command: str, is_possible: Callable[[Remediation], bool], refused: str, text: str
+    kind: ControlKind, text: str, is_possible: Callable[[Remediation], bool] = lambda _: True, refused: str = ""
 ) -> Callable[..., None]:
     """Return the command of an answer without an end; `text` is its help."""
 
-    def answer(
+    def command(
         identity: Identity,
         config: Config = None,
         bootstrap: Bootstrap = None,
         reason: Reason = "",
         actor: Actor = None,
         key: Key = None,
+        no_wait: NoWait = False,
     ) -> None:
         control = Control("", kind, reason=reason, actor=actor_name(actor))
-        _answer(command, identity, control, is_possible, refused, (config, bootstrap, key))
+        answer(kind.name.lower(), identity, control, (config, bootstrap, key, no_wait), is_possible, refused)
 
-    answer.__doc__ = text
-    return answer
+    command.__doc__ = text
+    return command
 
 
 reject = _answering(
-    ControlKind.REJECT, "reject", is_rejectable, "can no longer be rejected",
+    ControlKind.REJECT,
     """Reject one remediation that waits for approval, or that is approved and not yet accepted by automation.
 
     Example: `railsight reject 9a41c0 --reason 'job ends tomorrow'`.
-    """,
+    """, is_rejectable, "can no longer be rejected",
 )  # fmt: skip
 repaired = _answering(
-    ControlKind.REPAIRED, "repaired", is_repairable, "has no target to repair",
+    ControlKind.REPAIRED,
     """Report the repair of a remediation's target; it returns to service once it qualifies.
 
     Example: `railsight repaired 9a41c0 --reason 'optic replaced'`.
-    """,
+    """, is_repairable, "has no target to repair",
 )  # fmt: skip
+returned = _answering(
+    ControlKind.RETURNED,
+    """Report that a remediation's target is in service again; the remediation ends, and nothing is restored.
+
+    Example: `railsight returned 9a41c0 --reason 'resumed in Slurm by hand'`.
+    """,
+)
 
 
 def answer_to(remediation: Remediation, answer: Control, now_ns: int) -> Control:
     """Return the answer to a remediation; each answer has a new id, because a repair may be reported again."""
     until_ns = None if answer.until_ns is None else now_ns + answer.until_ns
     identity = f"{answer.kind.name.lower()}/{remediation.id}/{now_ns}"
-    return Control(identity, answer.kind, remediation.id, now_ns, until_ns, answer.actor, answer.reason)
+    return replace(answer, id=identity, subject_id=remediation.id, at_ns=now_ns, until_ns=until_ns)
 
 
-def _answer(
-    command: str,
-    identity: str,
-    answer: Control,
-    is_possible: Callable[[Remediation], bool],
-    refused: str,
-    options: tuple[Path | None, str | None, Path | None],
-) -> None:
-    """Publish an answer to the one remediation with this id prefix; the end of `answer` is a duration."""
-    config, bootstrap, key = options
+def answer(
+    command: str, identity: str, control: Control,
+    options: tuple[Path | None, str | None, Path | None, bool],
+    is_possible: Callable[[Remediation], bool] = lambda _: True, refused: str = "",
+) -> None:  # fmt: skip
+    """Publish an answer to the one remediation with this id prefix; the end of `control` is a duration."""
+    config, bootstrap, key, no_wait = options
     settings = settings_of(config, bootstrap, OPERATOR)
     try:
         remediation = asyncio.run(remediation_revisions(settings.kafka, identity))[-1]
@@ -307,7 +378,7 @@ def _answer(
         fail(command, error)
     if not is_possible(remediation):
         fail(command, f"{remediation.id} {refused}: it is {state_name(remediation)}")
-    publish_control(settings, answer_to(remediation, answer, time.time_ns()), key)
+    publish_controls(command, settings, lambda now: [answer_to(remediation, control, now)], key, no_wait=no_wait)
     print_text(f"{command} {remediation.id}: {remediation.action.name} {remediation.target.id}")
 
 

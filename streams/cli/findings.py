@@ -43,7 +43,7 @@ from streams.report.source_status import read_statuses
 from streams.store.clickhouse import ClickHouse
 from streams.wire import codec
 from streams.wire.errors import Misconfigured
-from streams.wire.models import Control, Finding, Remediation, RemediationState, Severity
+from streams.wire.models import Control, ControlKind, Finding, Remediation, RemediationState, Severity
 from streams.wire.topics import READER
 
 ID_CHARACTERS = 12
@@ -161,7 +161,7 @@ _STATE_COLORS = {
     RemediationState.ESCALATED: typer.colors.RED,
 }
 
-remediations = typer.Typer(invoke_without_command=True, help="List the open remediations, or explain one.")
+remediations = typer.Typer(invoke_without_command=True, help="List the open remediations, explain or close one.")
 
 
 @remediations.callback()
@@ -216,6 +216,26 @@ def explain_remediation(
             echo(codec.to_json(one))
         return
     print_lines(explanation(revisions))
+
+
+@remediations.command()
+def close(
+    identity: Annotated[str, typer.Argument(metavar="ID", help="Id of a remediation, or a prefix of it.")],
+    because: Annotated[str, typer.Option("--because", help="Reason; required, because nothing is restored.")],
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    actor: Annotated[str | None, typer.Option("--actor", help="Person or program; default: the login name.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="File of the private key that signs.")] = None,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the answer of `decide`.")] = False,
+) -> None:
+    """End one remediation in any state; its target no longer counts as out of service, and is not restored.
+
+    Example: `railsight remediations close 9a41c0 --because 'the host was scrapped'`.
+    """
+    from streams.cli.controls import actor_name, answer
+
+    control = Control("", ControlKind.CLOSE, reason=because, actor=actor_name(actor))
+    answer("remediations close", identity, control, (config, bootstrap, key, no_wait))
 
 
 def top(config: Config = None, bootstrap: Bootstrap = None) -> None:

@@ -92,7 +92,7 @@ class Controls:
                 return f"it was sent {abs(behind_s):.0f} s {side} its arrival; correct the clock of its sender"
             if known is None and sent_ns < (control.until_ns or arrived_ns + 1) <= arrived_ns:
                 return "its end had passed when it arrived"
-        if self._strict and known is not None and _sent_ns(control) <= _sent_ns(known):
+        if self._strict and known is not None and not _is_newer(control, known):
             return f"{known.kind.name} of {known.actor or 'unknown'} was sent later; it stays in effect"
         self._remove(control.id)
         self._controls[control.id] = control
@@ -185,8 +185,11 @@ class Controls:
         return max(applying, key=lambda control: (control.effective_ns, control.offset, control.id), default=None)
 
 
-def _sent_ns(control: Control) -> int:
-    return control.sent_at_ns or control.at_ns or 0
+def _is_newer(control: Control, known: Control) -> bool:
+    """Return whether a control was sent after another; earlier versions have no time of sending."""
+    if control.sent_at_ns is not None:
+        return known.sent_at_ns is None or control.sent_at_ns > known.sent_at_ns
+    return known.sent_at_ns is None and (control.at_ns or 0) > (known.at_ns or 0)
 
 
 def _applies(control: Control, now_ns: int) -> bool:

@@ -158,7 +158,8 @@ class Decide:
             reason = f"the inventory has no {control.subject_id}"
             core.answer(control, ControlEffect.UNKNOWN_SUBJECT, reason, nearest)
         elif reason := controls.update(control):
-            core.answer(control, ControlEffect.REFUSED, reason)
+            if control.kind is not ControlKind.KIND_UNSPECIFIED:
+                core.answer(control, ControlEffect.REFUSED, reason)
         elif control.kind in answers.ANSWERS:
             is_taken, reason = answers.process_answer(core, control)
             core.answer(control, ControlEffect.TAKEN if is_taken else ControlEffect.REFUSED, reason)

@@ -183,6 +183,8 @@ _SEARCHES: dict[str, Callable[[Topology, _Index, str], FoundSubject]] = {
     "job": lambda _topology, index, name: _named("job", index.jobs, name),
 }
 
+KINDS = tuple(_SEARCHES)
+
 
 def _numbers(column: "np.typing.NDArray[np.int64]") -> set[str]:
     return {str(number) for number in np.unique(column) if number != ABSENT}

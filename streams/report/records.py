@@ -8,8 +8,9 @@ from streams.config.kafka import KafkaSettings
 from streams.replay.recording import RejectedRows, read_lines
 from streams.runtime.topic_io import follow, read_newest, read_to_end
 from streams.wire.errors import Reject
-from streams.wire.models import Control, Facts, Finding, Remediation
+from streams.wire.models import Control, ControlAnswer, Facts, Finding, Remediation
 from streams.wire.topics import (
+    CONTROL_ANSWERS,
     CONTROLS,
     FACTS,
     FINDINGS,
@@ -21,7 +22,7 @@ from streams.wire.topics import (
     decode,
 )
 
-_Model = TypeVar("_Model", Control, Facts, Finding, Remediation)
+_Model = TypeVar("_Model", Control, ControlAnswer, Facts, Finding, Remediation)
 _Revised = TypeVar("_Revised", Finding, Remediation)
 
 
@@ -42,6 +43,11 @@ async def open_remediations(kafka: KafkaSettings) -> list[Remediation]:
 async def current_controls(kafka: KafkaSettings) -> list[Control]:
     """Return the last control of each id, without controls that a tombstone removed."""
     return sorted(await _newest(kafka, CONTROLS, Control), key=lambda control: (control.at_ns or 0, control.id))
+
+
+async def current_answers(kafka: KafkaSettings) -> list[ControlAnswer]:
+    """Return the answers to the controls in effect, and to the last refused ones."""
+    return await _newest(kafka, CONTROL_ANSWERS, ControlAnswer)
 
 
 async def facts_on_kafka(kafka: KafkaSettings) -> list[Facts]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from streams.config.kafka import KafkaSettings
 from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
 from streams.instrument.text import format_time
 from streams.runtime.inventory_versions import Version, Versions
 from streams.runtime.topic_io import open_at_beginning, read_to_end
@@ -85,8 +86,8 @@ class InventoryReader:
             make = functools.partial(topology_of, chunk.digest, data)
             self._waiting.append(Version(chunk.effective_ns, chunk.digest, make))
 
-    async def settle(self) -> None:
-        """Publish all versions that were read to the stages, after building the needed ones."""
+    async def settle(self, *, is_logged: bool = True) -> None:
+        """Publish all versions that were read to the stages, after building the needed ones, which are logged."""
         fresh, self._waiting = self._waiting, []
         if not fresh:
             return
@@ -96,7 +97,7 @@ class InventoryReader:
             if version in broken:
                 continue
             self.versions.put(version)
-            if version in needed:
+            if is_logged and version in needed:
                 effective = format_time(version.effective_ns)
                 log.info("inventory version=%s effective=%s", version.digest[:DIGEST_CHARACTERS], effective)
         self.versions.release_except(needed)
@@ -133,6 +134,17 @@ def _many_objects_made() -> Iterator[None]:
         gc.freeze()
         if was:
             gc.enable()
+
+
+async def topology_in_effect(kafka: KafkaSettings, now_ns: int) -> Topology | None:
+    """Return the inventory with the jobs at `now_ns`, or None without an inventory; raises Retry."""
+    reader = InventoryReader(kafka)
+    for topic in (INVENTORY, topics.JOBS):
+        async for record in read_to_end(kafka, topic):
+            reader.take(record)
+    await reader.settle(is_logged=False)
+    found = reader.versions.at(now_ns)
+    return None if found is None else found[1]
 
 
 async def inventory_in_effect(kafka: KafkaSettings, now_ns: int) -> Inventory | None:

@@ -204,6 +204,10 @@ def encode(
     return Record(topic, key.encode(), value, headers, route)
 
 
+CLOCK_KEY = b"clock"
+"""The key of tombstones whose only purpose is the broker's time in their acknowledgement."""
+
+
 def tombstone(topic: Topic, key: str) -> Record:
     """Return the record that deletes a key from a compacted topic."""
     return Record(topic, key.encode(), None)
@@ -214,9 +218,9 @@ def decode_tombstone(topic: Topic, key: bytes | None) -> m.Message | None:
 
     A removed control becomes a control without a kind.
     """
-    return (
-        m.Control(key.decode(errors="replace"), m.ControlKind.KIND_UNSPECIFIED) if topic is CONTROLS and key else None
-    )
+    if topic is not CONTROLS or not key or key == CLOCK_KEY:
+        return None
+    return m.Control(key.decode(errors="replace"), m.ControlKind.KIND_UNSPECIFIED)
 
 
 def decode(topic: Topic, value: bytes | None, headers: Headers = ()) -> m.Message:

@@ -1,6 +1,7 @@
 """Controls from the command line: their ends and subjects, refusals before Kafka is contacted, and key files."""
 
 import stat
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,7 +22,10 @@ REFUSED = [
     (("maintenance", "add", "device:leaf1", "--until", "2020-01-01"), "the end 2020-01-01 00:00:00Z is in the past"),
     (("maintenance", "add", "", "--hours", "1"), "SUBJECT is empty; only the kill switch applies to everything"),
     (("exclude", "add", "device:", "--hours", "1"), "SUBJECT is empty; only the kill switch applies to everything"),
-    (("exclude", "add", "leaf:1", "--hours", "1"), "unknown kind of subject leaf; one of link, port, device, pod"),
+    (
+        ("exclude", "add", "leaf:1", "--hours", "1"),
+        "unknown kind of subject leaf; one of link, port, device, host, rail, pod",
+    ),
     (("kill-switch", "on", "--key", "/nonexistent/key"), "cannot read /nonexistent/key: No such file or directory"),
     (("key", "new", "/nonexistent/key"), "cannot create /nonexistent/key: No such file or directory"),
     (("key", "show", "/nonexistent/key"), "cannot read /nonexistent/key: No such file or directory"),
@@ -118,7 +122,7 @@ def test_the_end_of_a_control_replaces_it_also_if_clocks_differ(begin_ns: int) -
     state.loaded = True
     target = Subject("device:x")
     assert state.update(added) == "" and state.exclusion(target, NOW) is not None
-    assert state.update(ended(added, NOW, "bob", "")) == ""
+    assert state.update(replace(ended(added, NOW, "bob", ""), sent_at_ns=NOW)) == ""
     assert state.exclusion(target, NOW) is None
 
 
