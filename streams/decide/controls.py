@@ -7,7 +7,7 @@ nothing, and its answer (control_answers.py) has the reason.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from streams.wire.control_scope import has_ended, subject_names
@@ -65,6 +65,8 @@ class Controls:
         """True once the owner has read the topic to its end."""
         self.topology: Topology | None = None
         """The inventory, which has the rails and jobs of a target."""
+        self.former: Mapping[str, Collection[str]] = {}
+        """Present name of a subject -> its names in earlier versions of the inventory, which controls have."""
         self._strict = strict
         self._pruned_ns = 0
         self._controls: dict[str, Control] = {}
@@ -113,14 +115,26 @@ class Controls:
 
     def maintenance(self, target: Subject, now_ns: int) -> Control | None:
         """Return an active maintenance of a target: of its id, its device, its pod or its plane."""
-        return self._active(ControlKind.MAINTENANCE, subject_names(target, self.topology, now_ns), now_ns)
+        return self._active(ControlKind.MAINTENANCE, self._names(target, now_ns), now_ns)
 
     def exclusion(self, target: Subject, now_ns: int) -> Control | None:
         """Return an active exclusion of a target, addressed as in a maintenance."""
-        return self._active(ControlKind.EXCLUDE, subject_names(target, self.topology, now_ns), now_ns)
+        return self._active(ControlKind.EXCLUDE, self._names(target, now_ns), now_ns)
+
+    def _names(self, target: Subject, now_ns: int) -> set[str]:
+        names = subject_names(target, self.topology, now_ns)
+        return {*names, *(old for name in names for old in self.former.get(name, ()))}
+
+    def subjects(self) -> set[str]:
+        """Return the subjects of all maintenances and exclusions."""
+        return {subject for kind, subject in self._by_subject if kind in (ControlKind.MAINTENANCE, ControlKind.EXCLUDE)}
 
     def maintained(self, now_ns: int) -> frozenset[str]:
-        """Return the subjects of all active maintenances."""
+        """Return the subjects of all active maintenances, by their present names too."""
+        own = self._maintained(now_ns)
+        return own.union(new for new, old in self.former.items() if not own.isdisjoint(old))
+
+    def _maintained(self, now_ns: int) -> frozenset[str]:
         return frozenset(
             subject
             for (kind, subject), controls in self._by_subject.items()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from streams.decide import answers, decisions, remedies, repairs
+from streams.decide import answers, decisions, identities, remedies, repairs
 from streams.decide.controls import Controls
 from streams.decide.core import Core
 from streams.decide.fabric_view import FabricView, ModuleParts
@@ -84,11 +84,16 @@ class Decide:
         self._set_state(self._state, itertools.count((epoch << 32) + 1))
 
     def set_topology(self, topology: Topology) -> list[Output]:
+        is_same = topology.links is self._fabric.topology.links
+        if not is_same:
+            identities.record(self._core)
         self._fabric.set_topology(topology)
         self._controls.topology = topology
         self._core.expire()
         self._state.is_changed = True
-        return []
+        if not is_same:
+            identities.follow(self._core)
+        return self._core.drain()
 
     def recover(self, batch: Sequence[Message]) -> list[Output]:
         """Apply the controls up to their end, and without a snapshot the published remediations.
@@ -193,6 +198,7 @@ class Decide:
         self._fabric.links.limit_time(limit_ns)
 
     def snapshot(self) -> bytes:
+        identities.record(self._core)
         self._state.links, self._state.controls = self._fabric.links.dump(), self._controls.dump()
         self._state.modules, self._state.traffic = self._fabric.modules.dump(), self._fabric.traffic.dump()
         return self._state.to_bytes()
@@ -205,6 +211,7 @@ class Decide:
         traffic.load(state.traffic)
         fabric.links, fabric.modules, fabric.traffic, self._is_restored = links, modules, traffic, True
         self._set_state(state, self._revisions)
+        identities.follow(self._core)
 
     def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers, arrived_ns: int) -> None:
         """Raise Reject on a control or result without a required signature."""

@@ -4,6 +4,7 @@ A target counts as isolated from the decision until its restore is complete, bec
 No answer removes an entry of the history, so a FAILED result does not shorten a cool-down.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -69,6 +70,17 @@ class Isolations:
             self.started_ns.setdefault(target, []).append(at_ns)
         self._change(target, at_ns)
 
+    def rename(self, moved: Mapping[str, str]) -> None:
+        """Move all entries of targets to their present names."""
+        self.active = {moved.get(target, target): own for target, own in self.active.items()}
+        self.changed_ns = {moved.get(target, target): own for target, own in self.changed_ns.items()}
+        for history in (self.started_ns, self.resets_ns):
+            entries = [(moved.get(target, target), times) for target, times in history.items()]
+            history.clear()
+            for target, times in entries:
+                history.setdefault(target, []).extend(times)
+        self.version += 1
+
     def reset(self, target: str, at_ns: int) -> None:
         """Record a NIC reset."""
         self.resets_ns.setdefault(target, []).append(at_ns)
@@ -118,6 +130,9 @@ def _count_after(history: dict[str, list[int]], after_ns: int, target: str | Non
     selected = history.values() if target is None else (history.get(target, []),)
     return sum(at_ns > after_ns for times in selected for at_ns in times)
 
+
+Identity = tuple[str, ...]
+"""Of a device or port: `devices.id`, device, port. Of a link: `links.id`, and both for each end."""
 
 ACTOR = "decide"
 """The actor of transitions that neither a person nor automation caused."""
@@ -259,6 +274,10 @@ class DecideState:
     modules: str = ""
     """The state of ModuleParts, as of the snapshot."""
     controls: list[Control] = field(default_factory=list)
+    identities: dict[str, Identity] = field(default_factory=dict)
+    """Target id -> its identity, for the targets of remediations and isolations."""
+    control_identities: dict[str, Identity] = field(default_factory=dict)
+    """Subject of a control -> its identity when the control arrived."""
     links: dict[str, Any] = field(default_factory=dict)
     """The state of LinkStates, as of the snapshot."""
     traffic: list[list[Any]] = field(default_factory=list)

@@ -43,6 +43,8 @@ class Topology:
         self._pods_of_job: dict[str, frozenset[str]] = {}
         self._unknown_hosts: frozenset[str] | None = None
         self.links: dict[str, TopologyLink] = {}
+        self.link_row_ids: dict[str, str] = {}
+        """Link -> its `links.id`, where the inventory has one."""
         self._by_port: dict[Port, TopologyLink] = {}
         links_of: dict[str, list[TopologyLink]] = defaultdict(list)
         uplinks_of: dict[str, list[TopologyLink]] = defaultdict(list)
@@ -61,7 +63,7 @@ class Topology:
         rank = {device.name: tier_rank(device.tier) for device in inventory.devices}
         plane_of = {device.name: device.plane for device in inventory.devices}
         pod_of = {device.name: self.pod_of(device.name) for device in inventory.devices}
-        for a_device, a_port, z_device, z_port, role, rail, plane, speed_bps, _ in inventory.links:
+        for a_device, a_port, z_device, z_port, role, rail, plane, speed_bps, row_id in inventory.links:
             lower, upper = Port(a_device, a_port), Port(z_device, z_port)
             rank_difference = rank[a_device] - rank[z_device]
             if rank_difference > 0 or (rank_difference == 0 and upper < lower):
@@ -70,7 +72,10 @@ class Topology:
                 plane = plane_of[upper.device]  # noqa: PLW2901 — default: the plane of the upper switch
             pod = pod_of[lower.device]
             is_uplink = rank_difference != 0 and rank[upper.device] < UNKNOWN_RANK
-            yield TopologyLink(link_id(lower, upper), lower, upper, role, rail, plane, pod, speed_bps, is_uplink)
+            identity = link_id(lower, upper)
+            if row_id:
+                self.link_row_ids[identity] = row_id
+            yield TopologyLink(identity, lower, upper, role, rail, plane, pod, speed_bps, is_uplink)
 
     @property
     def graph(self) -> Graph:

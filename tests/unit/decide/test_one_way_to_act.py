@@ -52,9 +52,9 @@ def control(kind: ControlKind, subject: str, t: float = 12) -> Control:
     return Control(f"{kind.name}/{subject}/{t}", kind, subject, at(t), actor="anna", endless=True, arrived_at_ns=at(t))
 
 
-def drained(stage: Decide, t: float = 10, **changes: object) -> Remediation:
+def drained(stage: Decide, t: float = 10) -> Remediation:
     """Return the drain of a link that automation carried out."""
-    (drain,) = decisions(stage, finding(PORT, t=t - 10, **changes), t=t)
+    (drain,) = decisions(stage, finding(PORT, t=t - 10), t=t)
     assert [one.state for one in carry_out(stage, drain)][-1] is State.DRAINED
     return drain
 
@@ -78,12 +78,12 @@ LIMITS: dict[str, tuple[Message, State]] = {
     "weak evidence": (WEAK, State.WAITING),
     "one-sided evidence": (replace(finding(PORT), revision=2, coverage=Coverage(1, 2)), State.WAITING),
 }
-"""What forbids the repair of a drained link, and the state of its order then."""
+"""Limit -> the message that sets it, and the state of the repair's order then."""
 
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_repair_passes_the_guards_of_every_action(limit: str) -> None:
-    """When it is ordered, while it is open, and when automation accepts it in the same batch."""
+    """They apply when it is ordered, and when automation accepts it in the same batch."""
     message, state = LIMITS[limit]
     stage = deciding()
     drained(stage)
@@ -260,7 +260,7 @@ def test_a_late_result_of_a_restore_counts(closed_by: str) -> None:
 
 @pytest.mark.parametrize("end", [ControlKind.CLOSE, ControlKind.RETURNED])
 def test_a_late_result_of_a_drain_counts_after_a_person_ended_it(end: ControlKind) -> None:
-    """Automation was told nothing, so it goes on."""
+    """Automation does not read the end, so it goes on."""
     stage = deciding()
     (drain,) = decisions(stage, finding(PORT))
     accept(stage, drain)
