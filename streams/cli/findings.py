@@ -26,12 +26,13 @@ from streams.cli.printing import (
     print_text,
 )
 from streams.config.settings import Settings
-from streams.instrument.text import format_duration, format_time
+from streams.instrument.text import format_duration, format_time, parse_duration
 from streams.report.explanation import NoSuchFinding, explain_finding
 from streams.report.open_findings import FindingFilter, acknowledgements
 from streams.report.records import (
     NoSuchRemediation,
     current_controls,
+    findings_since,
     follow_findings,
     follow_remediations,
     open_findings,
@@ -67,6 +68,9 @@ def findings(
     job: Annotated[str, typer.Option(help="Affected job, or a glob.")] = "",
     roots: Annotated[bool, typer.Option("--roots", help="Only findings that no other one explains.")] = False,
     unacked: Annotated[bool, typer.Option("--unacked", help="Only findings without an acknowledgement.")] = False,
+    since: Annotated[
+        str, typer.Option(metavar="DURATION", help="Also findings that ended since then, as 90m, 12h or 2d.")
+    ] = "",
     interactive: Annotated[
         bool, typer.Option("--interactive", "-i", help="Select, explain, acknowledge and search on a terminal.")
     ] = False,
@@ -74,10 +78,10 @@ def findings(
     output: OutputForm = Output.TABLE,
     as_json: AsJson = False,
 ) -> None:
-    """Print the open findings, newest first.
+    """Print the open findings: causes first, the most severe on top.
 
     Examples: `railsight findings --severity critical --unacked`, `railsight findings --device 'pod1-*' -o wide`,
-    `railsight findings -o json | jq .summary`.
+    `railsight findings --since 12h`, `railsight findings -o json | jq .summary`.
     """
     if interactive:
         _run_top(config, bootstrap, "findings-tab")
@@ -87,10 +91,21 @@ def findings(
     wanted = FindingFilter(least, condition, device, job, roots, unacked)
     now_ns = time.time_ns()
     acked = acknowledgements(asyncio.run(current_controls(kafka)), now_ns)
-    found = asyncio.run(open_findings(kafka))
-    _print_open([one for one in found if wanted.selects(one, one.id in acked)], len(found), acked, now_ns, form)
+    if since:
+        found = asyncio.run(findings_since(kafka, now_ns - _duration(since)))
+    else:
+        found = asyncio.run(open_findings(kafka))
+    shown = sorted(found, key=lambda one: (one.is_closed, bool(one.parent_id), -one.severity))
+    _print_open([one for one in shown if wanted.selects(one, one.id in acked)], len(found), acked, now_ns, form)
     if follow:
         asyncio.run(follow_findings(kafka, lambda value, one: _print_revision(value, one, wanted, form)))
+
+
+def _duration(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--since") from error
 
 
 def _print_revision(value: bytes, finding: Finding, wanted: FindingFilter, form: Output) -> None:
@@ -120,7 +135,7 @@ def _cells(finding: Finding, ack: Control | None, now_ns: int, form: Output) -> 
     cells: list[Cell | str] = [
         finding.id[:ID_CHARACTERS],
         Cell(finding.severity.name, SEVERITY_COLORS.get(finding.severity)),
-        format_duration(now_ns - finding.started_at_ns),
+        _age(finding, now_ns),
         finding.condition.slug,
         "-" if ack is None else (ack.actor or "yes"),
     ]
@@ -128,6 +143,14 @@ def _cells(finding: Finding, ack: Control | None, now_ns: int, form: Output) -> 
         cells += [format_time(finding.started_at_ns), finding.subject.id, finding.parent_id[:ID_CHARACTERS] or "-"]
         return [*cells, summary]
     return [*cells, f"↳ {summary}" if finding.parent_id else summary]
+
+
+def _age(finding: Finding, now_ns: int) -> str:
+    """Return how long it has lasted, or how long it lasted and when it ended."""
+    if finding.resolved_at_ns is None:
+        return format_duration(now_ns - finding.started_at_ns)
+    lasted = format_duration(finding.resolved_at_ns - finding.started_at_ns)
+    return f"{lasted}, over for {format_duration(now_ns - finding.resolved_at_ns)}"
 
 
 def explain(

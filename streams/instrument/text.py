@@ -1,5 +1,6 @@
 """Formats texts for people: times, durations, and refused values without the names of pydantic and Python types."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -8,6 +9,17 @@ from typing import Any
 def format_time(ns: int | None) -> str:
     """Return a Unix time in ns as date and time of day in UTC, to the second; "-" for None."""
     return "-" if ns is None else f"{datetime.fromtimestamp(ns / 1e9, UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def parse_duration(text: str) -> int:
+    """Return a duration such as "90s", "1h30m" or "2d" in nanoseconds; raises ValueError."""
+    parts = re.findall(r"(\d+)([smhdw])", text)
+    if not parts or "".join(map("".join, parts)) != text:
+        raise ValueError(f"{text}: not a duration, such as 90s, 1h30m, 12h or 2d")
+    return sum(int(number) * _UNITS_S[unit] for number, unit in parts) * 1_000_000_000
 
 
 def format_duration(ns: int) -> str:

@@ -8,7 +8,7 @@ from streams.config.kafka import KafkaSettings
 from streams.replay.recording import RejectedRows, read_lines
 from streams.runtime.topic_io import follow, read_newest, read_to_end
 from streams.wire.errors import Reject
-from streams.wire.models import Control, ControlAnswer, Facts, Finding, Remediation
+from streams.wire.models import Control, ControlAnswer, Facts, Finding, Remediation, Status
 from streams.wire.topics import (
     CONTROL_ANSWERS,
     CONTROLS,
@@ -33,6 +33,19 @@ class NoSuchRemediation(Exception):
 async def open_findings(kafka: KafkaSettings) -> list[Finding]:
     """Return the findings that are open now, newest first."""
     return sorted(await _newest(kafka, FINDINGS_OPEN, Finding), key=lambda finding: -finding.started_at_ns)
+
+
+async def findings_since(kafka: KafkaSettings, since_ns: int) -> list[Finding]:
+    """Return the open findings and those that ended since a time, without retracted ones, newest first."""
+    revisions = await open_findings(kafka)
+    async for record in read_to_end(kafka, FINDINGS, since_ns):
+        if record.value is not None and (revision := _decoded(FINDINGS, record.value, Finding, record.headers)):
+            revisions.append(revision)
+    latest = latest_revisions(revisions).values()
+    found = [
+        one for one in latest if one.status is not Status.RETRACTED and (one.resolved_at_ns or since_ns) >= since_ns
+    ]
+    return sorted(found, key=lambda finding: -finding.started_at_ns)
 
 
 async def open_remediations(kafka: KafkaSettings) -> list[Remediation]:

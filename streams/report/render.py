@@ -232,13 +232,13 @@ def explanation(revisions: Sequence[Remediation]) -> Iterator[str]:
 
 
 def _constraint(remediation: Remediation) -> str:
-    """Return the binding guard with its number and values."""
+    """Return the binding guard's name with its number and values."""
     if not remediation.constraint:
         return ""
-    number = f"{remediation.guard} " if remediation.guard else ""
-    values = [
+    values = [f"guard {remediation.guard}"] if remediation.guard else []
+    values += [
         f"{name} {value:g}"
         for name, value in (("observed", remediation.constraint_observed), ("limit", remediation.constraint_limit))
         if value is not None
     ]
-    return f"{number}{remediation.constraint}" + (f" ({', '.join(values)})" if values else "")
+    return remediation.constraint + (f" ({', '.join(values)})" if values else "")

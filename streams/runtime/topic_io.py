@@ -12,7 +12,7 @@ from streams.fabric.inventory import Inventory
 from streams.wire.errors import Retry
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.kafka_refusals import ConnectionRefused
-from streams.wire.standalone_consumer import CompactedTopic, open_consumer, read_compacted
+from streams.wire.standalone_consumer import CompactedTopic, offset_at, open_consumer, read_compacted
 from streams.wire.standalone_consumer import records as records_of
 from streams.wire.topics import INVENTORY, Record, Topic, encode
 
@@ -35,12 +35,13 @@ def kafka_errors_as_retry(kafka: KafkaSettings) -> Iterator[None]:
         raise Retry(f"Kafka at {kafka.bootstrap}: {error or type(error).__name__}") from error
 
 
-async def read_to_end(kafka: KafkaSettings, topic: Topic) -> AsyncIterator[Any]:
-    """Yield the records of a topic up to its current end, partition by partition; raises Retry."""
+async def read_to_end(kafka: KafkaSettings, topic: Topic, since_ns: int = 0) -> AsyncIterator[Any]:
+    """Yield the records of a topic since a time up to its current end, partition by partition; raises Retry."""
     with kafka_errors_as_retry(kafka):
         async with open_consumer(kafka.client_options()) as consumer:
             for partition in range(kafka.partitions.count(topic)):
-                async for record in records_of(consumer, topic.name, partition):
+                start = await offset_at(consumer, topic.name, partition, since_ns) if since_ns else 0
+                async for record in records_of(consumer, topic.name, partition, start):
                     yield record
 
 

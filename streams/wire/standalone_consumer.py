@@ -52,6 +52,13 @@ async def records(consumer: Any, topic: str, partition: int, start: int = 0) -> 
     consumer.unsubscribe()
 
 
+async def offset_at(consumer: Any, topic: str, partition: int, time_ns: int) -> int:
+    """Return the offset of the first record at a time or later, or the end."""
+    tp = TopicPartition(topic, partition)
+    found = (await consumer.offsets_for_times({tp: time_ns // 1_000_000}))[tp]
+    return int((await consumer.end_offsets([tp]))[tp] if found is None else found.offset)
+
+
 async def start_and_end_offsets(
     consumer: Any, partitions: Iterable[tuple[str, int]]
 ) -> tuple[dict[str, int], dict[str, int]]:

@@ -118,8 +118,8 @@ def count_line(lemons: Sequence[Lemon], days: float) -> str:
 
 def _interval(lemon: Lemon) -> str:
     """Return the bounds of the ratio."""
-    high = "inf" if lemon.ratio_high is None else _short(lemon.ratio_high)
-    return f"{_short(lemon.ratio_low or 0)}..{high}"
+    low = _short(lemon.ratio_low or 0)
+    return f"from {low}" if lemon.ratio_high is None else f"{low} to {_short(lemon.ratio_high)}"
 
 
 def _short(number: float) -> str:

@@ -28,7 +28,7 @@ def test_one_line_has_the_state_the_target_and_the_guard() -> None:
     line = remediation_line(DENIED)
     assert line.startswith("0123456789ab  ")
     assert "DENIED" in line and "DRAIN_LINK" in line
-    assert line.endswith("link:a/1--b/1  8 surviving-capacity (observed 0.5, limit 0.75)")
+    assert line.endswith("link:a/1--b/1  surviving-capacity (guard 8, observed 0.5, limit 0.75)")
 
 
 def test_an_explanation_has_the_guard_and_its_condition_and_the_history() -> None:
@@ -36,7 +36,7 @@ def test_an_explanation_has_the_guard_and_its_condition_and_the_history() -> Non
     first = replace(DENIED, revision=3, state=RemediationState.PROPOSED, decided_at_ns=AT - 60 * 10**9, actor="decide")
     lines = list(explanation([first, DENIED]))
     assert lines[0] == "DRAIN_LINK link:a/1--b/1: DENIED"
-    assert "  guard        8 surviving-capacity (observed 0.5, limit 0.75)" in lines
+    assert "  guard        surviving-capacity (guard 8, observed 0.5, limit 0.75)" in lines
     assert f"  passes with  {WAYS['surviving-capacity']}" in lines
     assert "PROPOSED  by decide" in lines[-2] and "+1m00s  DENIED  by decide" in lines[-1]
 
