@@ -4,13 +4,11 @@ The findings are random by a seed: links that are down, rails that are degraded,
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter, thread_time
-from typing import NamedTuple, TypeVar
 
-from lab.bench.statistics import Spread, spread_of
+from lab.bench.timing import Timing, timed, timing_lines
 from streams.detect.detector import Placement
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
@@ -22,36 +20,19 @@ from streams.locality.impairments import Impairment
 from streams.locality.params import LocalityParams
 from streams.locality.placement import place
 
-T = TypeVar("T")
-
 LIMITS_MS = {"distance": 1.0, "placement": 1000.0, "export": 10_000.0}
 """The limits of the 99th percentile of CPU time for 131,072 GPUs; other processes lengthen the duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The size of the fabric, the findings and the queries."""
+    """The options of the command."""
 
-    gpus: int = 131_072
-    placed_gpus: int = 1024
-    queries: int = 1000
-    impaired: float = 0.001
-    """The share of the links, and of the hosts, with a finding."""
+    gpus: int
+    placed_gpus: int
+    queries: int
+    impaired: float
     seed: int = 1
-
-
-class Timing(NamedTuple):
-    """The CPU time and the duration of one kind of query in milliseconds, and its limit."""
-
-    kind: str
-    cpu: Spread
-    duration: Spread
-    limit_ms: float | None
-
-    @property
-    def is_passed(self) -> bool:
-        """Return True if the 99th percentile of CPU time is within the limit."""
-        return self.limit_ms is None or (self.cpu.p99 or 0.0) <= self.limit_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +56,9 @@ def measure(options: Options) -> LocalityCost:
     chance = random.Random(options.seed)  # noqa: S311 — random by a seed, no cryptography
     topology = Topology(generate(GenerateParams(gpus=options.gpus, jobs=0)))
     _ = topology.graph
-    built, groups = _timed("groups of a new inventory", [partial(Groups, topology)])
+    built, (groups,) = timed("groups of a new inventory", [partial(Groups, topology)])
     impaired = _impairments(topology, options, chance)
-    changed, state = _timed("state after a finding changed", [partial(FabricState, groups, impaired)] * 5)
+    changed, (*_, state) = timed("state after a finding changed", [partial(FabricState, groups, impaired)] * 5)
     hosts = [groups.graph.names[host] for host in groups.hosts.tolist()]
     return LocalityCost(
         len(hosts), len(topology.links), len(impaired), len(groups.units.names),
@@ -88,30 +69,19 @@ def measure(options: Options) -> LocalityCost:
 def _query_timings(distances: Distances, hosts: list[str], options: Options, chance: random.Random) -> Iterator[Timing]:
     state, limit_ms = distances.state, LIMITS_MS["distance"]
     pairs = [chance.sample(hosts, 2) for _ in range(options.queries)]
-    yield _timed("distance of two hosts", [partial(distances.between, *pair) for pair in pairs], limit_ms)[0]
+    yield timed("distance of two hosts", [partial(distances.between, *pair) for pair in pairs], limit_ms)[0]
     ends = [[(host, chance.randrange(8)) for host in pair] for pair in pairs]
-    yield _timed("distance of two GPUs", [partial(distances.between_gpus, *pair) for pair in ends], limit_ms)[0]
+    yield timed("distance of two GPUs", [partial(distances.between_gpus, *pair) for pair in ends], limit_ms)[0]
     some = chance.sample(hosts, min(100, len(hosts)))
-    yield _timed("20 hosts near one", [partial(distances.near, host) for host in some])[0]
+    yield timed("20 hosts near one", [partial(distances.near, host) for host in some])[0]
     for gpus in (options.placed_gpus, options.gpus // 2):
-        yield _timed(f"placement of {gpus:,} GPUs", [partial(place, state, gpus)] * 10, LIMITS_MS["placement"])[0]
+        yield timed(f"placement of {gpus:,} GPUs", [partial(place, state, gpus)] * 10, LIMITS_MS["placement"])[0]
 
 
 def _export_timings(state: FabricState) -> Iterator[Timing]:
     params = LocalityParams()
     for form in FORMATS:
-        yield _timed(f"export {form}", [partial(export_text, state, form, "tree", params)], LIMITS_MS["export"])[0]
-
-
-def _timed(kind: str, calls: Sequence[Callable[[], T]], limit_ms: float | None = None) -> tuple[Timing, T]:
-    """Time each call; return the timing and the result of the last one."""
-    cpu, duration = [], []
-    for call in calls:
-        begun, begun_cpu = perf_counter(), thread_time()
-        result = call()
-        cpu.append((thread_time() - begun_cpu) * 1000)
-        duration.append((perf_counter() - begun) * 1000)
-    return Timing(kind, spread_of(cpu), spread_of(duration), limit_ms), result
+        yield timed(f"export {form}", [partial(export_text, state, form, "tree", params)], LIMITS_MS["export"])[0]
 
 
 def _impairments(topology: Topology, options: Options, chance: random.Random) -> list[Impairment]:
@@ -130,11 +100,4 @@ def _impairments(topology: Topology, options: Options, chance: random.Random) ->
 def table_lines(cost: LocalityCost) -> Iterator[str]:
     """Yield the results as a table."""
     yield f"{cost.hosts:,} hosts in {cost.units:,} units, {cost.links:,} links, {cost.findings:,} findings"
-    yield f"{'':37}{'CPU time, ms':>30} {'duration, ms':>27}".rstrip()
-    columns = "".join(f"{name:>10}" for name in ("p50", "p99", "worst", "p50", "p99", "worst"))
-    yield f"{'query':30} {'count':>6}{columns} {'limit':>7}"
-    for kind, cpu, duration, limit_ms in cost.timings:
-        limit = "" if limit_ms is None else f"{limit_ms:,.0f}"
-        times = (cpu.p50, cpu.p99, cpu.worst, duration.p50, duration.p99, duration.worst)
-        yield f"{kind:30} {cpu.count:6,}{''.join(f'{value or 0.0:10,.3f}' for value in times)} {limit:>7}".rstrip()
-    yield "yes all within their limits" if cost.is_passed else "NO a query exceeds its limit"
+    yield from timing_lines(cost.timings)
