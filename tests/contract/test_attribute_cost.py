@@ -25,6 +25,7 @@ from streams.wire.models import (
     Condition,
     Endpoint,
     Episode,
+    Evidence,
     Finding,
     Message,
     Severity,
@@ -34,8 +35,32 @@ from streams.wire.models import (
     Symptom,
 )
 from streams.wire.symptoms import SourceSilence
-from tests.contract.attribute_burst import episodes
 from tests.fixtures.call_counting import counting
+
+BEGIN_NS = ns(1_000_000)
+
+
+def episodes(top: Topology, count: int, rng: random.Random) -> list[Finding]:
+    """Return findings of links that are down, one leaf after the other."""
+    leaves = [device.name for device in top.devices.values() if device.tier == "T0"]
+    found: list[Finding] = []
+    for leaf in leaves:
+        for link in top.links_of[leaf]:
+            far = link.lower if link.upper.device == leaf else link.upper
+            begin = BEGIN_NS + rng.randrange(ns(10))
+            subject = Subject(link.id, Endpoint(*link.lower), Endpoint(*link.upper), link.role, pod=link.pod)
+            evidence = Evidence("down", at=Endpoint(*far))
+            found.append(
+                Finding(
+                    f"{len(found):032x}", 1, False, Condition.LINK_DOWN, Status.OPEN, Severity.WARNING, subject,
+                    begin, begin, None, begin + ns(30), evidence=(evidence,), detector="link/down",
+                )
+            )  # fmt: skip
+        if len(found) >= count:
+            break
+    rng.shuffle(found)
+    return found[:count]
+
 
 GPUS, RADIX = 1024, 16
 """Small switches, so that many restart and each far end has no more failed links than in the largest fabric."""
@@ -51,8 +76,6 @@ MAX_EVALUATIONS = 8
 
 MAX_GROUP_RATIO = 2.2
 """Calls for twice the members of one group, added one by one. It was 5.6."""
-
-BEGIN_NS = ns(1_000_000)
 
 
 @pytest.fixture(scope="module")

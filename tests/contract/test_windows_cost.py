@@ -7,13 +7,18 @@ behind.
 
 import gc
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
 from lab.bench.load.fleet import Fleet
+from lab.world.fabric_arrays import fabric_arrays
+from streams.detect.correlate.stage import Correlate
 from streams.detect.detectors.rail_degraded.comparison import compare_rails
+from streams.detect.measure.stage import Measure
 from streams.detect.measure.storage.array_codec import ArrayEncoder
 from streams.detect.measure.storage.message_batch import DeviceBlock
 from streams.detect.params import DetectParams
@@ -21,9 +26,69 @@ from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
-from streams.wire.models import PeerGroup, PeerWindow, Source
-from tests.contract.windows_load import Chain, made, play
+from streams.wire import topics
+from streams.wire.models import Message, PeerGroup, PeerWindow, Source
+from streams.wire.stage import Output
 from tests.fixtures.call_counting import counting
+
+BEGIN_NS = 1_700_000_000 * 10**9
+
+
+@dataclass(slots=True)
+class Chain:
+    """Both stages, and how many messages of each kind measure has emitted."""
+
+    topology: Topology
+    measure: Measure = field(default_factory=lambda: Measure(DetectParams()))
+    correlate: Correlate = field(default_factory=lambda: Correlate(DetectParams()))
+    emitted: Counter[str] = field(default_factory=Counter)
+
+    def begin(self) -> None:
+        """As a worker does it."""
+        for stage in (self.measure, self.correlate):
+            stage.start_epoch(1)
+            stage.set_topology(self.topology)
+
+    def take(self, batch: list[tuple[topics.Topic, bytes]]) -> None:
+        """One batch on its way through both."""
+        outputs = self.measure.process([topics.decode(topic, value) for topic, value in batch])
+        result = [_carried(output) for output in outputs]
+        self.correlate.process(result)
+        self.correlate.advance_watermark(self.measure.watermark_ns)
+        for message in result:
+            self.emitted[type(message).__name__] += 1
+
+
+def _carried(output: Output) -> Message:
+    """As it comes out of Kafka."""
+    assert output.message is not None
+    record = topics.encode(output.topic, output.message, **({"key": output.key} if output.key else {}))
+    assert record.value is not None
+    return topics.decode(output.topic, record.value, record.headers)
+
+
+def made(gpus: int, cadence_s: float) -> tuple[Chain, Fleet]:
+    """Both stages, ready, and the devices of a fabric that they are to read."""
+    inventory = generate(GenerateParams(gpus=gpus))
+    runs = {Source.SOURCE_NIC: 1, Source.SOURCE_GNMI: 1}
+    chain = Chain(Topology(inventory))
+    chain.begin()
+    return chain, Fleet(fabric_arrays(inventory), cadence_s, np.random.default_rng(1), runs)
+
+
+def play(chain: Chain, fleet: Fleet, minute: int) -> int:
+    """A minute of the load; answers how many ports were read."""
+    rows = 0
+    for second in range(minute * 60 + 1, (minute + 1) * 60 + 1):
+        until_s = float(second)
+        now_ns = BEGIN_NS + ns(until_s)
+        read = list(fleet.readings(until_s, now_ns))
+        batch = [(topics.SAMPLES, encoded.value) for encoded in read]
+        rows += sum(encoded.rows for encoded in read)
+        batch += [(topics.COLLECTOR_STATUS, status.value) for status in fleet.statuses(until_s, now_ns)]
+        chain.take(batch)
+    return rows
+
 
 GPUS, MINUTES = 1024, 12
 """The watch after an error is ten windows: it begins and ends within so many minutes."""
@@ -51,7 +116,7 @@ CALLS_A_HOST = 70
 def load() -> tuple[Chain, Fleet, int]:
     """Both stages after some minutes of the load, and how many ports they read in one."""
     chain, fleet = made(GPUS, 10.0)
-    ports = [play(chain, fleet, minute, slot_s=1.0) for minute in range(MINUTES)][-1] // 6
+    ports = [play(chain, fleet, minute) for minute in range(MINUTES)][-1] // 6
     return chain, fleet, ports
 
 
@@ -97,7 +162,7 @@ def test_minutes_leave_nothing_behind(load: tuple[Chain, Fleet, int]) -> None:
     gc.collect()
     before = sys.getallocatedblocks()
     for minute in range(MINUTES, 2 * MINUTES):
-        play(chain, fleet, minute, slot_s=1.0)
+        play(chain, fleet, minute)
     gc.collect()
     grown, alone = sys.getallocatedblocks() - before, 0
     for block in blocks(chain):

@@ -1,13 +1,107 @@
 """Real packets over a Clos of namespaces: a lossy link and a lost flow are named, a host at fault is no network."""
 
+import asyncio
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from streams.wire.models import Condition
-from tests.fixtures.namespace_clos import namespace_clos, reason_to_skip
-from tests.fixtures.probed_clos import ProbedClos
+from collectors.core.context import CollectorContext
+from collectors.probe.collector import ProbeAgent
+from collectors.probe.params import Params
+from lab.constants import params_of
+from streams.fabric.inventory import write_folder
+from streams.fabric.topology import Topology
+from streams.wire.models import Condition, Finding, Message, ProbeReport, Status
+from tests.fakes.publisher import RecordingPublisher
+from tests.fixtures.namespace_clos import NamespaceClos, namespace_clos, reason_to_skip
+from tests.worlds.live_stages import LiveStages
+
+PATIENT = {"timeout_s": 2.0, "stall_s": 1.0, "traces_per_s": 5.0}
+"""Settings for one process with all hosts on a busy machine: replies wait longer than the process stalls."""
+PROBED = (Condition.PATH_LOSS, Condition.RAIL_UNREACHABLE)
+
+
+class ProbedClos:
+    """The probers and the stages; use as an asynchronous context."""
+
+    def __init__(self, clos: NamespaceClos, folder: Path, **settings: object) -> None:
+        inventory = clos.shape.inventory()
+        write_folder(inventory, folder)
+        self.clos, self._publisher = clos, RecordingPublisher()
+        self.live = LiveStages(Topology(inventory))
+        self._processed = 0
+        self.agents: dict[str, ProbeAgent] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        for host in clos.shape.host_names:
+            params = params_of(Params, {"device": host, "inventory": folder, **PATIENT, **settings})
+            context = CollectorContext(self._publisher, f"probe@{host}")
+            self.agents[host] = ProbeAgent(params, context, lambda host=host: clos.new_socket(host))  # type: ignore[misc]
+
+    async def __aenter__(self) -> "ProbedClos":
+        self._tasks = {host: asyncio.create_task(agent.run()) for host, agent in self.agents.items()}
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for host in list(self._tasks):
+            await self.stop(host)
+        for agent in self.agents.values():
+            agent.close()
+
+    async def stop(self, host: str) -> None:
+        """Stop a host's process: its sockets stay, and nothing reads them."""
+        task = self._tasks.pop(host)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    @property
+    def reports(self) -> list[ProbeReport]:
+        """Return all reports so far."""
+        return [one for one in self._publisher.messages if isinstance(one, ProbeReport)]
+
+    def findings(self) -> list[Finding]:
+        """Process what came since; return the last revisions of the findings of probes that were not retracted."""
+        messages: list[Message] = list(self._publisher.messages)
+        for message in messages[self._processed :]:
+            self.live.process(message)
+        self._processed = len(messages)
+        newest = {one.id: one for one in self.live.published if isinstance(one, Finding)}
+        return [one for one in newest.values() if one.condition in PROBED and one.status is not Status.RETRACTED]
+
+    async def until(self, condition: Callable[[], bool], within_s: float) -> bool:
+        """Wait for a condition, at most so long; return whether it holds."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + within_s
+        while not condition():
+            for task in self._tasks.values():
+                if task.done():
+                    task.result()
+            if loop.time() > deadline_s:
+                return False
+            await asyncio.sleep(0.2)
+        return True
+
+    async def traced(self, within_s: float = 240) -> None:
+        """Wait until each host has reported the paths of all of its flows."""
+
+        def is_traced() -> bool:
+            newest = {report.device: report for report in self.reports}
+            return len(newest) == len(self.agents) and all(
+                min(*report.flow_forward_hops, *report.flow_reverse_hops) > 0 and 0 not in report.hop
+                for report in newest.values()
+            )
+
+        assert await self.until(is_traced, within_s), "not all paths are traced"
+
+    async def windows(self, count: int, within_s: float) -> None:
+        """Wait until each prober that runs has reported so many windows more."""
+        begin = len(self.reports)
+        wanted = count * len(self._tasks)
+        assert await self.until(lambda: len(self.reports) - begin >= wanted, within_s), "too few reports"
+
 
 if TYPE_CHECKING:
     from streams.fabric.ids import Port
