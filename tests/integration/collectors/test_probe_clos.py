@@ -165,12 +165,10 @@ async def test_one_flow_that_is_dropped_is_named_with_its_place(tmp_path: Path) 
 
 
 async def test_a_slow_and_a_stopped_host_are_not_blamed_on_the_network(tmp_path: Path) -> None:
-    """Without a fault nothing is found; neither with a host behind a slow queue, nor with one that answers nothing."""
+    """Nothing is found with a host behind a slow queue, and with one that answers nothing."""
     with namespace_clos() as clos:
         async with ProbedClos(clos, tmp_path / "inventory") as own:
             await own.traced()
-            await own.windows(2, 20 + BUSY_S)
-            assert own.findings() == []
             for port in ("r0", "r1"):
                 clos.delay("h03", port)
             await own.stop("h05")

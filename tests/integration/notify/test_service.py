@@ -89,27 +89,18 @@ async def test_a_stop_resolves_nothing_and_a_restart_pages_nothing(
     assert received[2:] == [("resolved", "f2")]
 
 
-async def test_an_acknowledgement_before_the_start_silences_the_finding(
+async def test_a_start_reads_controls_from_the_beginning_and_passes_over_an_invalid_record(
     bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server, receivers: Receivers
 ) -> None:
-    """Controls are read from the beginning, like open findings."""
+    """An acknowledged finding does not page; an invalid one goes to the rejected topic with its origin."""
     await send(producer, encode(CONTROLS, Control("c1", ControlKind.ACKNOWLEDGE, "f1")))
+    await send(producer, Record(FINDINGS_OPEN, b"poison", b"not json"))
     await publish(producer, fresh())
     await publish(producer, fresh(id="f2"))
     async with running(bootstrap, alertmanager):
         await until(lambda: receivers.to("on-call"), 30)
         await until(lambda: any("f1" in str(notification) for notification in receivers.to("noc")), 30)
     assert [notification["groupLabels"]["finding_id"] for notification in receivers.to("on-call")] == ["f2"]
-
-
-async def test_an_invalid_record_is_rejected_without_stopping_the_service(
-    bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server, receivers: Receivers
-) -> None:
-    """An invalid finding goes to the rejected topic with its origin; the next one pages."""
-    await send(producer, Record(FINDINGS_OPEN, b"poison", b"not json"))
-    await publish(producer, fresh())
-    async with running(bootstrap, alertmanager):
-        await until(lambda: receivers.to("on-call"), 30)
     (rejected,) = await messages(bootstrap, REJECTED)
     assert isinstance(rejected, Rejected)
     origin = rejected.topic, rejected.offset, rejected.stage, rejected.value

@@ -210,32 +210,23 @@ async def test_a_token_is_read_for_each_request_and_is_in_no_message(webhook: We
     assert seen == ["Bearer first", "Bearer second"]
 
 
-async def test_an_issue_is_created_commented_and_closed(site: JiraServer, tmp_path: Path) -> None:
-    """One issue with the labels, one comment for each change, one transition; repetitions add nothing."""
-    opened, updated, closed = changes(ESCALATED, VERIFYING, CLOSED, repair_hint="replace the cable")
-    async with jira_client(site, tmp_path, FakeSeconds()) as client:
-        for change in (opened, opened, updated, updated, closed, closed):
-            await client.deliver(change)
+@pytest.mark.parametrize(
+    "lives", [[(0, 0, 1, 1, 2, 2)], [(0, 1), (0, 1, 2)]], ids=["repetitions", "a successor begins again"]
+)
+async def test_an_issue_is_created_commented_and_closed_once(
+    site: JiraServer, tmp_path: Path, lives: list[tuple[int, ...]]
+) -> None:
+    """One issue with the labels, one comment for each change, one transition, also of a successor."""
+    made = changes(ESCALATED, VERIFYING, CLOSED, repair_hint="replace the cable")
+    for steps in lives:
+        async with jira_client(site, tmp_path, FakeSeconds()) as client:
+            for step in steps:
+                await client.deliver(made[step])
     (issue,) = site.issues.values()
     assert issue.fields["labels"] == ["railsight", "railsight-r1"]
-    assert issue.fields["summary"] == opened.ticket.title
+    assert issue.fields["summary"] == made[0].ticket.title
     assert "replace the cable" in str(issue.fields["description"])
-    assert len(issue.comments) == 2
-    assert (issue.status, issue.moves) == ("Done", ["Done"])
-
-
-async def test_a_successor_finds_the_issue_of_its_predecessor(site: JiraServer, tmp_path: Path) -> None:
-    """It adds to the issue by the label, and repeats neither issue nor comment."""
-    opened, updated, closed = changes(ESCALATED, VERIFYING, CLOSED)
-    async with jira_client(site, tmp_path, FakeSeconds()) as client:
-        await client.deliver(opened)
-        await client.deliver(updated)
-    async with jira_client(site, tmp_path, FakeSeconds()) as client:
-        await client.deliver(opened)
-        await client.deliver(updated)
-        await client.deliver(closed)
-    (issue,) = site.issues.values()
-    assert (len(issue.comments), issue.moves) == (2, ["Done"])
+    assert (len(issue.comments), issue.status, issue.moves) == (2, "Done", ["Done"])
 
 
 async def test_an_issue_without_a_response_is_not_created_again(site: JiraServer, tmp_path: Path) -> None:

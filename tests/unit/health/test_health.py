@@ -6,7 +6,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -18,21 +18,12 @@ from streams.health.health import Health, HealthParams
 from streams.health.input_checks import Backlog
 from streams.health.status_server import StatusServer, notify, stop_of, supervised
 from streams.wire.errors import Misconfigured
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.fakes.processes import FakeSeconds
 
 
 def test_a_process_is_ready_only_after_its_start_and_while_every_check_passes() -> None:
     """Before the start and before the first evaluation it is live and not ready; a problem is one line."""
-    health, problem = Health(HealthParams(), Clock()), "no answer\nfor 3 s"
+    health, problem = Health(HealthParams(), FakeSeconds()), "no answer\nfor 3 s"
     health.ready_while("brokers", lambda: problem)
     assert (health.liveness_problem(), health.readiness_problem()) == ("", "start: not complete")
     health.beat()
@@ -49,27 +40,29 @@ def test_a_process_is_ready_only_after_its_start_and_while_every_check_passes() 
     assert (health.liveness_problem(), health.readiness_problem()) == ("", "stop: under way")
 
 
-def test_a_check_that_fails_is_a_problem() -> None:
-    """A check without a result is unknown, which is not ready."""
-    health = Health(HealthParams(), Clock())
-    health.ready_while("state", lambda: str(1 // 0))
-    health.started()
-    health.beat()
-    assert health.readiness_problem().startswith("state: cannot be evaluated: ZeroDivisionError")
-
-
-def test_a_process_that_is_not_live_is_not_ready() -> None:
+@pytest.mark.parametrize(
+    ("is_live", "check", "problem"),
+    [
+        (True, lambda: str(1 // 0), "state: cannot be evaluated: ZeroDivisionError"),
+        (False, lambda: "measure/3 stands still", "state: measure/3 stands still"),
+    ],
+    ids=["a check that fails", "a process that is not live"],
+)
+def test_a_check_without_a_result_is_unknown_and_a_process_that_is_not_live_is_not_ready(
+    is_live: bool, check: Callable[[], str], problem: str
+) -> None:
     """Both answers name the check of liveness."""
-    health = Health(HealthParams(), Clock())
-    health.live_while("input", lambda: "measure/3 stands still")
+    health = Health(HealthParams(), FakeSeconds())
+    (health.ready_while if is_live else health.live_while)("state", check)
     health.started()
     health.beat()
-    assert health.liveness_problem() == health.readiness_problem() == "input: measure/3 stands still"
+    assert health.readiness_problem().startswith(problem)
+    assert health.liveness_problem() == ("" if is_live else problem)
 
 
 def test_without_evaluation_for_too_long_a_process_is_not_live() -> None:
     """An event loop that does not turn evaluates nothing; the first turn after it is live again."""
-    clock = Clock()
+    clock = FakeSeconds()
     health = Health(with_constants(HealthParams, stuck_s=10)(), clock)
     health.started()
     health.beat()
@@ -83,7 +76,7 @@ def test_without_evaluation_for_too_long_a_process_is_not_live() -> None:
 
 def test_input_is_stuck_only_if_it_does_not_move_while_records_wait() -> None:
     """Neither an idle input, nor one that moves, nor one that waits for brokers counts; each wait is a new one."""
-    clock = Clock()
+    clock = FakeSeconds()
     backlog = Backlog(10, clock)
 
     def after(seconds: float, position: int, *, is_waiting: bool) -> str:

@@ -1,5 +1,7 @@
 """The time of arrival is that of the brokers, never goes back, and heals where a broker's clock stepped."""
 
+import pytest
+
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.runtime.event_time import ArrivalClock, dated_by_arrival, within_arrival
@@ -16,15 +18,18 @@ def times(appended_s: list[float], now_s: float = 1e6) -> list[float]:
     return [clock.arrived_ns(round(at * 1000)) / SECOND for at in appended_s]
 
 
-def test_the_time_of_the_brokers_is_used() -> None:
-    """Also after a pause of the input."""
-    assert times([10, 10.5, 10.5, 12, 900]) == [10, 10.5, 10.5, 12, 900]
-
-
-def test_it_never_goes_back() -> None:
+@pytest.mark.parametrize(
+    ("appended_s", "expected"),
+    [
+        ([10, 10.5, 10.5, 12, 900], [10, 10.5, 10.5, 12, 900]),
+        ([100, 100.5, 100.2], [100, 100.5, 100.5]),
+        ([4000, 400, 401, 460, 4070], [4000, 4000, 4001, 4060, 4070]),
+    ],
+    ids=["after a pause of the input", "a leader that is behind", "far behind"],
+)
+def test_the_time_of_the_brokers_is_used_and_never_goes_back(appended_s: list[float], expected: list[float]) -> None:
     """A leader whose clock is behind continues from the newest time, until it has reached that."""
-    assert times([100, 100.5, 100.2]) == [100, 100.5, 100.5]
-    assert times([4000, 400, 401, 460, 4070]) == [4000, 4000, 4001, 4060, 4070]
+    assert times(appended_s) == expected
 
 
 def test_a_time_after_that_of_this_process_is_refused() -> None:

@@ -3,12 +3,9 @@
 import logging
 import urllib.request
 
-import pytest
-
 from streams.health.health import Health, HealthParams
 from streams.health.status_server import PrometheusMetrics
 from streams.runtime.log_setup import MissingTopicFilter, RepeatFilter
-from streams.wire.errors import Misconfigured
 
 
 def record(name: str, message: str, *args: object) -> logging.LogRecord:
@@ -30,16 +27,6 @@ def test_prometheus_scrapes_the_counters_and_gauges() -> None:
     assert 'railsight_messages_total{partition="3",stage="measure",topic="railsight.samples.v1"} 5.0' in text
     assert 'railsight_watermark_seconds{partition="3",stage="measure"} 17.5' in text
     assert "_created" not in text
-
-
-def test_a_port_in_use_is_misconfigured() -> None:
-    """A second worker on the same port does not start; its error names the port."""
-    metrics = PrometheusMetrics("127.0.0.1", 0, health())
-    try:
-        with pytest.raises(Misconfigured, match=f"cannot listen on 127.0.0.1:{metrics.port}"):
-            PrometheusMetrics("127.0.0.1", metrics.port, health())
-    finally:
-        metrics.close()
 
 
 def test_a_repeated_library_message_is_logged_once_in_ten_seconds() -> None:

@@ -1,5 +1,6 @@
 """The watermark of a stage is the least of those that the upstream partitions report."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,40 +19,29 @@ def watermarks_after(*messages: Progress, partitions: int = 2, topics: tuple[str
     return upstreams
 
 
-def test_there_is_no_watermark_until_every_partition_has_reported() -> None:
-    """A partition without a Progress delays the watermark, however far the others are."""
-    assert watermarks_after().watermark_ns is None
-    assert watermarks_after(progress(0, 9)).watermark_ns is None
-    assert watermarks_after(progress(0, 9), progress(1, 7)).watermark_ns == 7
+CASES: dict[str, tuple[list[Progress], int | None]] = {
+    "no partition has reported": ([], None),
+    "one has not reported": ([progress(0, 9)], None),
+    "the least of all": ([progress(0, 9), progress(1, 7)], 7),
+    "an idle partition does not count": ([progress(0, 9), progress(1, IDLE_NS)], 9),
+    "all are idle": ([progress(0, IDLE_NS), progress(1, IDLE_NS)], None),
+    "one that was idle goes on, also earlier": ([progress(0, 9), progress(1, IDLE_NS), progress(1, 4)], 4),
+    "a replaced owner is ignored": (
+        [progress(0, 9, epoch=2), progress(1, 9, epoch=2), progress(1, 99, epoch=1), progress(0, 99)], 9,
+    ),
+    "a new owner replaces the last one": ([progress(0, 9, 2), progress(1, 9, 2), progress(1, 5, 3)], 5),
+    "another partition and another stage": (
+        [progress(0, 9), progress(1, 7), progress(2, 1), progress(0, 3, stage="other")], 7,
+    ),
+}  # fmt: skip
 
 
-def test_an_idle_partition_does_not_delay_the_watermark() -> None:
-    """A partition without live data is not in the minimum; if all are idle, there is no watermark."""
-    assert watermarks_after(progress(0, 9), progress(1, IDLE_NS)).watermark_ns == 9
-    assert watermarks_after(progress(0, IDLE_NS), progress(1, IDLE_NS)).watermark_ns is None
-
-
-def test_a_partition_that_was_idle_resumes_with_its_own_watermark() -> None:
-    """The newest Progress of an owner counts, also if its watermark is less than the previous one."""
-    assert watermarks_after(progress(0, 9), progress(1, IDLE_NS), progress(1, 4)).watermark_ns == 4
-
-
-def test_progress_of_a_replaced_owner_is_ignored() -> None:
-    """Progress of a lower epoch is ignored; Progress of a higher epoch replaces the previous one."""
-    assert (
-        watermarks_after(
-            progress(0, 9, epoch=2), progress(1, 9, epoch=2), progress(1, 99, epoch=1), progress(0, 99)
-        ).watermark_ns
-        == 9
-    )
-    assert watermarks_after(progress(0, 9, epoch=2), progress(1, 9, epoch=2), progress(1, 5, epoch=3)).watermark_ns == 5
-
-
-def test_other_stages_and_unknown_partitions_are_ignored() -> None:
-    """Progress of another stage, or of a partition that is not expected, changes nothing."""
-    upstreams = watermarks_after(progress(0, 9), progress(1, 7), progress(2, 1), progress(0, 3, stage="other"))
+@pytest.mark.parametrize(("messages", "expected"), CASES.values(), ids=CASES)
+def test_the_watermark_is_the_least_of_the_newest_owners(messages: list[Progress], expected: int | None) -> None:
+    """Progress in another topic changes nothing."""
+    upstreams = watermarks_after(*messages)
     upstreams.update("elsewhere", progress(0, 1, epoch=9))
-    assert upstreams.watermark_ns == 7
+    assert upstreams.watermark_ns == expected
 
 
 def test_progress_in_one_topic_does_not_count_for_another() -> None:

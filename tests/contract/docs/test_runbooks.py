@@ -1,4 +1,4 @@
-"""Tests that each detected condition has a runbook."""
+"""Each detected condition has a runbook with the sections that an operator expects."""
 
 from pathlib import Path
 
