@@ -3,7 +3,7 @@
 It reads no hardware counter; for an excluded port it reads only the names.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from collectors.kernel import values
@@ -17,6 +17,8 @@ _VPD_BYTES = 1 << 15
 _REPRESENTOR = ("vf", "sf", "pf")
 """Forms of `phys_port_name` of ports for other functions: `pf0vf1`, `c1pf0`, `pf0sf88`; an uplink is `p0`."""
 _IPOIB = "32"
+_SMI = "smi"
+"""The beginning of the names of devices that only manage the planes of an InfiniBand port (XDR)."""
 
 
 class Discovery:
@@ -72,11 +74,12 @@ class Discovery:
             device = self._tree.target(f"{base}/device")
             last = device.rpartition("/")[2]
             pci = values.pci_address(device)
+            master = self._tree.target(f"{base}/master").rpartition("/")[2] if "master" in inside else ""
             uppers = {entry.removeprefix("upper_") for entry in inside if entry.startswith("upper_")}
-            if "master" in inside:
-                uppers.add(self._tree.target(f"{base}/master").rpartition("/")[2])
+            uppers |= {master} - {""}
             yield Port(
                 netdev=name,
+                master=master,
                 mac=values.mac(self._tree.read_proc(f"{base}/address")),
                 pci=pci,
                 function="" if last == pci else last,
@@ -103,27 +106,103 @@ class Discovery:
         return is_function or any(mark in phys_port_name for mark in _REPRESENTOR)
 
     def _rdma_ports(self, netdevs: dict[str, Port]) -> Iterator[Port]:
-        for name, born in self._tree.ctimes(self._rdma):
-            base = f"{self._rdma}/{name}"
-            device = self._tree.target(f"{base}/device")
-            numbers = sorted(int(number) for number in self._tree.names(f"{base}/ports") if number.isdecimal())
-            for number in numbers:
-                port = Port(
-                    rdma=name,
-                    number=number,
-                    of_several=len(numbers) > 1,
-                    node_guid=values.guid(self._tree.read_proc(f"{base}/node_guid")),
-                    port_guid=values.port_guid(self._tree.read_proc(f"{base}/ports/{number}/gids/0")),
-                    pci=values.pci_address(device),
-                    folder=device,
-                    link_layer=self._tree.read_proc(f"{base}/ports/{number}/link_layer"),
-                    board=self._tree.read_proc(f"{base}/board_id"),
-                    model=self._tree.read_proc(f"{base}/hca_type"),
-                    firmware=self._tree.read_proc(f"{base}/fw_ver"),
-                    is_virtual=bool(device) and self._is_virtual(device, ""),
-                    born=(born,),
-                )
-                yield self._with_netdev(port, netdevs)
+        devices = {name: self._rdma_device(name, born) for name, born in self._tree.ctimes(self._rdma)}
+        owned = {device.pci for device in devices.values()}
+        for name, device in devices.items():
+            numbers = sorted(int(each) for each in self._tree.names(f"{self._rdma}/{name}/ports") if each.isdecimal())
+            if name.startswith(_SMI):
+                continue
+            ports = [self._rdma_port(device, number, of_several=len(numbers) > 1) for number in numbers]
+            is_ethernet = any(port.link_layer == "Ethernet" for port in ports)
+            uplinks = self._uplinks(device, netdevs, owned) if is_ethernet else []
+            if len(ports) == 1 and (legs := self._legs(ports[0], uplinks)):
+                yield from legs
+            elif len(ports) > 1 and uplinks:
+                yield from self._planes(ports, uplinks)
+            else:
+                yield from (self._with_netdev(port, netdevs) for port in ports)
+
+    def _rdma_device(self, name: str, born: int) -> Port:
+        base = f"{self._rdma}/{name}"
+        folder = self._tree.target(f"{base}/device")
+        return Port(
+            rdma=name,
+            node_guid=values.guid(self._tree.read_proc(f"{base}/node_guid")),
+            pci=values.pci_address(folder),
+            folder=folder,
+            board=self._tree.read_proc(f"{base}/board_id"),
+            model=self._tree.read_proc(f"{base}/hca_type"),
+            firmware=self._tree.read_proc(f"{base}/fw_ver"),
+            is_virtual=bool(folder) and self._is_virtual(folder, ""),
+            born=(born,),
+        )
+
+    def _rdma_port(self, device: Port, number: int, *, of_several: bool) -> Port:
+        base = f"{self._rdma}/{device.rdma}/ports/{number}"
+        return replace(
+            device,
+            number=number,
+            of_several=of_several,
+            port_guid=values.port_guid(self._tree.read_proc(f"{base}/gids/0")),
+            link_layer=self._tree.read_proc(f"{base}/link_layer"),
+        )
+
+    def _uplinks(self, device: Port, netdevs: dict[str, Port], owned: Collection[str]) -> list[Port]:
+        """Return the netdevs of the physical ports of a card that belong to this RDMA device, in the order of the card.
+
+        A card is one slot; a function with an RDMA device of its own has its ports. A bond's RDMA device without a
+        `device` link has the ports of the bond.
+        """
+        if device.is_virtual:
+            return []
+        reference = self._tree.read_proc(f"{self._rdma}/{device.rdma}/ports/1/gid_attrs/ndevs/0")
+        found = [
+            net for net in netdevs.values()
+            if not net.is_virtual and net.link_layer == "Ethernet"
+            and (net.pci[:-1] == device.pci[:-1] if device.pci else net.master == reference != "")
+            and (net.pci == device.pci or net.pci not in owned)
+        ]  # fmt: skip
+        return sorted(found, key=lambda net: (net.pci, net.dev_port))
+
+    def _legs(self, port: Port, uplinks: list[Port]) -> list[Port]:
+        """Return the ports of a LAG that the card has: the RDMA device is of the bond, and its state is the bond's.
+
+        Its counters are the sums of all legs (core/lag/lag.c), so that the first leg alone has them.
+        """
+        bonds = {net.master for net in uplinks if "bonding" in self._tree.names(f"{self._net}/{net.master or '.'}")}
+        legs = [net for net in uplinks if net.master in bonds] or (uplinks if "bond" in port.rdma else [])
+        if len(legs) < 2 or len({net.master for net in legs}) > 1:
+            return []
+        first = self._joined(port, legs[0])
+        return [replace(first, lag=port.rdma)] + [
+            replace(net, lag=port.rdma, board=port.board, model=port.model, firmware=port.firmware,
+                    born=(*port.born, *net.born))
+            for net in legs[1:]
+        ]  # fmt: skip
+
+    def _planes(self, ports: list[Port], uplinks: list[Port]) -> Iterator[Port]:
+        """Yield the ports of an RDMA device that has those of several functions: each uplink once, no representor.
+
+        The kernel's reference names the netdev of a port that has a valid GID. Without one, function k of a card with V
+        ports for each function has its uplink at (k + 1)V (hw/mlx5/ib_rep.c).
+        """
+        by_name = {net.netdev: net for net in uplinks}
+        taken: dict[str, Port] = {}
+        for port in ports:
+            reference = self._tree.read_proc(f"{self._rdma}/{port.rdma}/ports/{port.number}/gid_attrs/ndevs/0")
+            if reference in by_name:
+                taken.setdefault(reference, port)
+        free = {port.number: port for port in ports if port not in taken.values()}
+        each, rest = divmod(len(ports), len(uplinks))
+        for place, net in enumerate(uplinks, 1):
+            own = taken.get(net.netdev) or (None if rest else free.get(ports[0].number - 1 + place * each))
+            yield replace(net, lag=ports[0].rdma) if own is None else self._joined(own, net)
+
+    def _joined(self, port: Port, net: Port) -> Port:
+        return replace(
+            port, netdev=net.netdev, mac=net.mac, dev_port=net.dev_port, has_default_route=net.has_default_route,
+            pci=net.pci or port.pci, folder=net.folder or port.folder, born=(*port.born, *net.born),
+        )  # fmt: skip
 
     def _with_netdev(self, port: Port, netdevs: dict[str, Port]) -> Port:
         """Join an RDMA port with its netdev: by the kernel's reference, else by its place in the function."""
@@ -136,15 +215,16 @@ class Discovery:
         ]  # fmt: skip
         # A function with one port may number it 0 and name it 1; a card with two ports in one function numbers both.
         at_place = [net for net in of_function if net.dev_port == port.number - 1] if port.of_several else of_function
-        net = netdevs.get(reference) or (at_place[0] if at_place else None)
+        named = netdevs.get(reference)
+        # A bond's addresses are at each of its ports, also without a LAG of the card.
+        is_of_a_bond = named is not None and named.is_virtual and not named.folder and bool(at_place)
+        net = named if named is not None and not is_of_a_bond else next(iter(at_place), None)
         if net is None:
             return port
         # A bond's RDMA device without a `device` link has no hardware: its counters repeat those of its ports.
         is_bond = not port.folder and "bonding" in self._tree.names(f"{self._net}/{net.netdev}")
-        return replace(
-            port, netdev=net.netdev, mac=net.mac, dev_port=net.dev_port, has_default_route=net.has_default_route,
-            born=(*port.born, *net.born), is_virtual=port.is_virtual or is_bond,
-        )  # fmt: skip
+        joined = self._joined(port, net)
+        return replace(joined, pci=port.pci, folder=port.folder, is_virtual=port.is_virtual or is_bond)
 
     def _completed(self, port: Port, *, asks: bool) -> Port:
         """Return the port with values read from the device: driver, model, vital product data, and speed."""

@@ -32,6 +32,10 @@ class Port:
     number: int = 0
     of_several: bool = False
     netdev: str = ""
+    master: str = ""
+    """The netdev that this one is a part of, such as a bond."""
+    lag: str = ""
+    """The RDMA device of several ports of a card that this port has no number of, or not alone: a LAG's leg."""
     mac: str = ""
     node_guid: str = ""
     port_guid: str = ""
@@ -67,6 +71,11 @@ class Port:
         return f"{self.mac}@{self.netdev}"
 
     @property
+    def has_rdma(self) -> bool:
+        """True if the port carries RDMA, by a device of its own or of its LAG."""
+        return bool(self.rdma or self.lag)
+
+    @property
     def card(self) -> str:
         """The unit that can hang: the PCI function, else the device."""
         return self.pci or self.rdma or self.netdev
@@ -90,12 +99,12 @@ class Port:
     def name(self, kind: str) -> str:
         """Return the name of this kind; the next available kind if there is none."""
         wanted = {
-            "rdma": self._numbered(self.rdma),
+            "rdma": "" if self.lag else self._numbered(self.rdma),
             "netdev": self.netdev,
-            "guid": self._numbered(self.node_guid) if self.rdma else self.mac,
+            "guid": self._numbered(self.node_guid) if self.rdma and not self.lag else self.mac,
             "pci": self._numbered(self.pci),
         }
-        order = (kind, "rdma", "netdev", "guid", "pci")
+        order = (kind, "rdma", "netdev", "guid", "pci")  # a LAG's RDMA device is no name of a leg
         return next((wanted[key] for key in order if wanted[key]), self.identity)
 
     def matches(self, patterns: Iterable[str]) -> bool:
@@ -121,7 +130,7 @@ def roles(
 ) -> dict[str, tuple[Role, str]]:
     """Return (role, evidence) by identity."""
     fabric, management = tuple(fabric), tuple(management)
-    rdma = [port for port in ports if port.rdma and not port.is_virtual]
+    rdma = [port for port in ports if port.has_rdma and not port.is_virtual]
     without_route = [port for port in rdma if not port.has_default_route]
     compared = without_route or rdma
     fastest = max((port.speed_bps or 0.0 for port in compared), default=0.0)
@@ -140,7 +149,7 @@ def roles(
 def _role(port: Port, fastest: float, models: set[str], *, others_are_free: bool) -> tuple[Role, str]:
     if port.is_virtual:
         return Role.VIRTUAL, "no port of its own"
-    if not port.rdma:
+    if not port.has_rdma:
         return Role.MANAGEMENT, "no RDMA device"
     if port.link_layer == "InfiniBand":
         return Role.FABRIC, "InfiniBand"
@@ -148,7 +157,7 @@ def _role(port: Port, fastest: float, models: set[str], *, others_are_free: bool
         return Role.MANAGEMENT, "carries the default route, and other RDMA ports do not"
     if port.speed_bps and port.speed_bps * _MUCH_SLOWER <= fastest and _model(port) not in models:
         return Role.MANAGEMENT, f"{port.speed_bps / 1e9:.0f}G beside {fastest / 1e9:.0f}G of another model"
-    return Role.FABRIC, "RDMA over Ethernet"
+    return Role.FABRIC, f"RDMA over Ethernet, a part of {port.lag}" if port.lag else "RDMA over Ethernet"
 
 
 def _model(port: Port) -> str:

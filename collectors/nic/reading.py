@@ -220,7 +220,8 @@ class PortReader:
         admin: float | None = None
         if self.port.has_ethernet_state or not self._rdma:
             oper, admin = self._netdev_state()
-        asks_rdma = bool(self._rdma) and not self.is_restricted
+        # The state of a LAG's RDMA device is that of the bond: up with one leg.
+        asks_rdma = bool(self._rdma) and not self.is_restricted and not self.port.lag
         if asks_rdma and oper is None:
             oper = self._parsed(self._read_text(f"{self._rdma}/state"), values.port_is_up)
         if asks_rdma and admin is None:
