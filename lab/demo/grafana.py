@@ -27,7 +27,6 @@ from streams.wire.errors import Misconfigured
 BOARDS = shipped("dashboards/json")
 PLUGIN = "grafana-clickhouse-datasource"
 SOURCE_UID = "railsight-clickhouse"
-FOLDER_UID = "railsight"
 WALL_UID = "railsight-fabric"
 READER = "grafana"
 """The read-only user of the embedded ClickHouse."""

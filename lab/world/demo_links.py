@@ -85,16 +85,6 @@ class PortState:
         """Return the time for which the far side paused the port."""
         return self.counter(Metric.PFC_RX_PAUSE_USECONDS, PRIORITY)
 
-    @property
-    def marked_packets(self) -> int:
-        """Return the received packets with an ECN mark."""
-        return self.counter(Metric.ROCE_ECN_MARKED_PACKETS)
-
-    @property
-    def cnps_handled(self) -> int:
-        """Return the number of received congestion notifications."""
-        return self.counter(Metric.CNP_HANDLED)
-
 
 @dataclass(frozen=True, slots=True)
 class DeviceState:

@@ -4,7 +4,6 @@ Decides when a start has succeeded and controls each node; jars, Java, folders a
 Acknowledged records are in the page cache or on disk, so they survive the kill of any process.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -78,10 +77,6 @@ class EmbeddedKafka:
             self.stop()
             self._cache.unlink()
             self._start()
-
-    async def start_async(self) -> None:
-        """Start without blocking the event loop."""
-        await asyncio.to_thread(self.start)
 
     def _start(self) -> None:
         java = find_java()

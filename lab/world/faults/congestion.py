@@ -12,7 +12,7 @@ from lab.world.fault_placement import Fault, FaultPlacer
 from lab.world.ground_truth import BY_WINDOW, CONGESTED_AFTER_NS, Dated, GroundTruth, InjectedFault, known
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
-from streams.fabric.inventory import Inventory, Link
+from streams.fabric.inventory import Link
 from streams.wire.models import Condition
 
 DELAYED = "delayed"
@@ -182,29 +182,6 @@ class Imbalance:
 
     def ground_truths(self) -> list[GroundTruth]:
         return [known(Condition.CONGESTION_IMBALANCE, self.interval, (self.device, ""), BY_WINDOW)]
-
-
-def pause_storm(inventory: Inventory, link: Link, interval: Interval, hops: int = 3) -> PauseStorm:
-    """Return the storm of a host's NIC that pauses its leaf; the leaf pauses its other links, and so on for `hops`.
-
-    Pause propagates from the paused port to the senders of its traffic: from a spine down only to leaves of the same
-    rail, which is the number at the end of their names.
-    """
-    ends = [(near, far, each) for each in inventory.links for near, far in ((each.a, each.z), (each.z, each.a))]
-    rail = link.z_device.rpartition("-")[2]
-    paused, seen = {link.z_device}, {link.a_device, link.z_device}
-    spread: list[Pause] = []
-    for _ in range(hops):
-        ports = [
-            (near, far, each)
-            for near, far, each in ends
-            if near.device in paused and far.device not in seen
-            and ("leaf" not in far.device or far.device.rpartition("-")[2] == rail)
-        ]  # fmt: skip
-        spread += [Pause(each, near, interval) for near, _, each in ports]
-        paused = {far.device for _, far, _ in ports if "host" not in far.device}
-        seen |= paused
-    return PauseStorm(link, link.a, interval, tuple(spread))
 
 
 def inject_storm(placer: FaultPlacer, within: Interval) -> InjectedFault:

@@ -45,7 +45,6 @@ END_S = int(time.time()) // DAY_S * DAY_S
 """Midnight: the end of the day, in Unix seconds."""
 START_S = END_S - DAY_S
 CADENCE_S = 60.0
-LATENESS_NS = 30 * S
 JOB = "pretrain-70b"
 
 

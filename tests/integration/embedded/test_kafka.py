@@ -74,7 +74,7 @@ async def test_acknowledged_messages_survive_a_kill(tmp_path: Path) -> None:
         assert not kafka.ready()
         kafka.restart()
 
-    await kafka.start_async()
+    await asyncio.to_thread(kafka.start)
     try:
         await create_topics(kafka.bootstrap, "numbers")
         await send_through(kafka.bootstrap, "numbers", 2000, crash)
@@ -90,7 +90,7 @@ async def test_acknowledged_messages_survive_a_kill(tmp_path: Path) -> None:
 async def test_a_cluster_of_three_continues_without_one(tmp_path: Path) -> None:
     """With one of three killed, messages are still acknowledged; after its restart, all are there once."""
     kafka = EmbeddedKafka(KafkaParams(data=tmp_path, brokers=3))
-    await kafka.start_async()
+    await asyncio.to_thread(kafka.start)
     try:
         assert len(kafka.bootstrap.split(",")) == 3
         await create_topics(kafka.bootstrap, "numbers", copies=3)

@@ -1,5 +1,6 @@
 """Each part is refused what it does not need; `railsight acl check` finds what is missing and what is too wide."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,12 +19,13 @@ from tests.integration.kafka_identity.conftest import SecureKafka, needs
 
 @pytest.mark.parametrize("part", [COLLECTOR, PERSIST, NOTIFY, AUTOMATION, OPERATOR, READER, "decide"])
 async def test_a_part_writes_only_what_it_must(secure: SecureKafka, part: str) -> None:
-    """Every other topic of the registry is refused."""
+    """Every other topic of the registry is refused, with its name and the next step."""
     may_write = needs()[part].writes
     async with AIOKafkaProducer(**secure.settings.of_part(part).client_options()) as producer:
         for topic in TOPICS:
             if topic not in may_write:
-                with pytest.raises(TopicAuthorizationFailedError):
+                line = rf"the topic {re.escape(topic.name)}; .*`railsight acl"
+                with pytest.raises(TopicAuthorizationFailedError, match=line):
                     await producer.send_and_wait(topic.name, b"x", key=b"k")
 
 

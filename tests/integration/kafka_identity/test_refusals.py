@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
+from aiokafka.errors import KafkaError
 
 from streams.config.kafka import KafkaSettings
-from streams.wire.topics import COLLECTOR, CONTROLS, EVENTS, READER
+from streams.wire.topics import READER
 from tests.fixtures.certificates import CertificateAuthority
 from tests.integration.kafka_identity.conftest import SecureKafka
 
@@ -100,18 +100,6 @@ async def tls_server(certificate: Path, key: Path) -> Any:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     return await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=context)
-
-
-async def test_an_acl_breach_names_the_topic_and_the_next_step(secure: SecureKafka) -> None:
-    """A collector may not write a control: the error has what to compare and to run."""
-    producer = AIOKafkaProducer(**secure.settings.of_part(COLLECTOR).client_options())
-    await producer.start()
-    try:
-        with pytest.raises(TopicAuthorizationFailedError, match=r"the topic railsight\.controls\.v1; .*`railsight acl"):
-            await producer.send_and_wait(CONTROLS.name, b"x")
-        await producer.send_and_wait(EVENTS.name, b"x")
-    finally:
-        await producer.stop()
 
 
 async def test_a_token_is_a_login(secure: SecureKafka, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ async def test_parts_that_start_before_their_brokers_wait_and_then_work(tmp_path
         assert not {"READY=1"} & received(systemd)
         broker = EmbeddedKafka(kafka)
         stack.callback(broker.stop)
-        await broker.start_async()
+        await asyncio.to_thread(broker.start)
         await stages.until_ready()
         await collector.until_ready()
         await automation.until_ready()
