@@ -9,8 +9,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
+from streams.instrument.shipped import shipped
 from streams.notify.params import NotifyParams
 from streams.wire.models import BlastRadius, Finding, Status, Subject
 
@@ -143,7 +145,8 @@ def build_annotations(finding: Finding, params: NotifyParams) -> dict[str, str]:
         "confidence": "" if finding.confidence is None else f"{finding.confidence:.2f}",
         "explain": f"railsight explain {finding.id}",
         "finding_url": _finding_url(finding, params),
-        "runbook_url": runbook_link(finding, params),
+        "runbook_url": (runbook := runbook_link(finding, params)),
+        "what_to_do": "" if runbook else first_steps(finding.condition.slug),
         "dashboard_url": allowed_link(finding.dashboard_url, params) or _dashboard(finding, params.dashboard_url),
     }
     return {name: value if name in _LINKS else without_markup(value) for name, value in annotations.items() if value}
@@ -184,13 +187,23 @@ def _finding_url(finding: Finding, params: NotifyParams) -> str:
 
 
 def runbook_link(finding: Finding, params: NotifyParams) -> str:
-    """Return the URL of the finding's runbook; a page of the repository is below the configured base URL."""
+    """Return the URL of the finding's runbook: an allowed one, or its page below `runbooks_url`; empty without any."""
     page = f"{finding.condition.slug.replace('/', '-')}.md"
     if link := allowed_link(finding.runbook_url, params):
         return link
     if params.runbooks_url:
         return f"{params.runbooks_url.rstrip('/')}/{page}"
-    return f"docs/runbooks/{page}" if finding.runbook_url else ""
+    return ""
+
+
+@cache
+def first_steps(slug: str) -> str:
+    """Return the section "What to do" of a condition's runbook; empty without such a page."""
+    page = shipped(f"docs/runbooks/{slug.replace('/', '-')}.md")
+    if not page.is_file():
+        return ""
+    _, _, section = page.read_text(encoding="utf-8").partition("\n## What to do\n")
+    return section.partition("\n## ")[0].strip()
 
 
 def _dashboard(finding: Finding, base: str) -> str:

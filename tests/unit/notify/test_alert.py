@@ -15,10 +15,11 @@ from streams.notify.alert import (
     build_alert,
     build_annotations,
     explained_alert,
+    first_steps,
     location_labels,
     page_alert,
 )
-from streams.wire.models import BlastRadius, Cause, Coverage, Evidence, Finding, Severity, Status, Subject
+from streams.wire.models import BlastRadius, Cause, Condition, Coverage, Evidence, Finding, Severity, Status, Subject
 from tests.fixtures.notify_examples import LINK, T0, S, finding, params
 from tests.recordings import DATA
 
@@ -113,6 +114,7 @@ def test_annotations_have_summary_evidence_and_blast_radius() -> None:
         "blast_radius": "jobs llama-7; hosts host-1; 8 GPUs; 12% of their capacity lost",
         "confidence": "0.90",
         "explain": "railsight explain f1",
+        "what_to_do": first_steps("link/down"),
     }
 
 
@@ -184,20 +186,29 @@ def test_a_link_is_allowed_below_a_prefix_only(link: str, is_allowed: bool) -> N
     ("runbook", "dashboard", "base", "expected"),
     [
         ("docs/runbooks/link-down.md", "", "https://y/runbooks/", ("https://y/runbooks/link-down.md", None)),
-        ("docs/runbooks/link-down.md", "", "", ("docs/runbooks/link-down.md", None)),
+        ("docs/runbooks/link-down.md", "", "", (None, None)),
         ("https://x/a", "https://x/b", "https://y", ("https://x/a", "https://x/b")),
         ("https://evil.example/a", "javascript:alert(1)", "https://y", ("https://y/link-down.md", None)),
     ],
     ids=["page of the repository", "no base URL", "below an allowed prefix", "not allowed"],
 )
 def test_links_of_the_finding_reach_a_person_only_below_a_configured_url(
-    runbook: str, dashboard: str, base: str, expected: tuple[str, str | None]
+    runbook: str, dashboard: str, base: str, expected: tuple[str | None, str | None]
 ) -> None:
     """An allowed link overrides the base URL; the alert links to the served page of the repository's runbook."""
     annotations = build_annotations(
         finding(runbook_url=runbook, dashboard_url=dashboard), params(runbooks_url=base, link_prefixes=["https://x/"])
     )
-    assert (annotations["runbook_url"], annotations.get("dashboard_url")) == expected
+    assert (annotations.get("runbook_url"), annotations.get("dashboard_url")) == expected
+    assert ("what_to_do" in annotations) == (expected[0] is None)
+
+
+def test_without_a_link_an_alert_has_the_steps_of_its_runbook() -> None:
+    """A person with a phone reads what to do first for every condition."""
+    for condition in Condition:
+        if condition is not Condition.CONDITION_UNSPECIFIED:
+            steps = build_annotations(finding(condition=condition), params())["what_to_do"]
+            assert steps.startswith("1. ") and "## " not in steps, condition
 
 
 def test_long_evidence_is_truncated_with_a_count() -> None:
