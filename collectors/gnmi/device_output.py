@@ -14,6 +14,8 @@ from collectors.core.columns import Reading
 from collectors.core.context import DeviceEvent, Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.poll import StatusSchedule, log_reachability
+from collectors.core.restart_witness import counters_continue
+from collectors.gnmi.values import number, unix_ns
 from streams.fabric.catalogue import Metric
 from streams.instrument.clock import Clock
 from streams.wire.bounds import MAX_TIME_NS
@@ -37,25 +39,82 @@ STATE_EVENTS = {
 Output = Reading | DeviceEvent
 
 
+_EARLIEST_NS = 946_684_800 * 10**9
+"""2000-01-01: a boot time before this is an uptime, or in another unit."""
+_WITNESS_READINGS = 3
+"""A new boot time is reported after this many readings without a counter in common with those before."""
+
+
+def boot_time_ns(value: object) -> int | None:
+    """Return a boot time in ns; None for one that no reader would accept, and for an uptime.
+
+    Some devices send hundredths of a second, which are below the milliseconds of this century.
+    """
+    found = number(value) if isinstance(value, int | float | str | bytes) else None
+    if found is None:
+        return None
+    if 10**11 <= found < 10**12 // 2:
+        found *= 10
+    at_ns = unix_ns(found)
+    return at_ns if at_ns is not None and _EARLIEST_NS <= at_ns <= MAX_TIME_NS else None
+
+
 @dataclass(slots=True, kw_only=True)
 class BootTime:
-    """The time at which a device started, and its boot id, in ns."""
+    """The boot id of one device in ns: its boot time as first reported, until its counters show that it restarted.
+
+    A boot time is the clock minus the uptime, so that it moves with a stepped clock.
+    """
 
     boot_id: int = 0
     boot_seen_ns: int = 0
+    _before: Reading | None = None
+    """The last reading before the restart that is possible since."""
+    _newest: Reading | None = None
+    _continued: bool | None = None
+    """True if the counters went on since `_before`; None if unknown."""
+    _readings: int = 0
+    _pending: DeviceEvent | None = None
+    """A reboot that no reading has confirmed yet."""
 
-    def set_boot_time(self, boot_ns: int | None, at_ns: int) -> DeviceEvent | None:
-        """Record a reported boot time; return a reboot event if it differs from the last one."""
-        if boot_ns is None or not 0 <= boot_ns <= MAX_TIME_NS:
-            return None  # no reader would accept the facts with such a time
+    def may_have_restarted(self) -> None:
+        """Record that the device may restart before its next reading: its connection ended."""
+        if self._newest is not None:
+            self._before, self._newest = self._newest, None
+        self._continued, self._readings = None, 0
+
+    def set_boot_time(self, boot_ns: int, at_ns: int) -> DeviceEvent | None:
+        """Record a reported boot time; return the reboot that it and the counters show."""
         seen, self.boot_seen_ns = self.boot_seen_ns, boot_ns
         if self.boot_id and abs(boot_ns - seen) <= _SAME_BOOT_NS:
             return None
-        previous, self.boot_id = self.boot_id, boot_ns
-        if not previous:
+        if not self.boot_id:
+            self.boot_id = boot_ns
             return None
         # Dated at its observation: a switch takes minutes to boot, and an event dated at the boot would be late.
-        return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
+        self._pending = DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
+        return self._decide(is_last=self._before is None and self._newest is None)
+
+    def add_reading(self, reading: Reading) -> DeviceEvent | None:
+        """Record a reading; return the reboot that it confirms."""
+        if self._before is not None and self._continued is None:
+            self._continued = counters_continue(self._before, reading)
+            self._readings += 1
+        self._newest = reading
+        return self._decide(is_last=self._readings >= _WITNESS_READINGS) if self._pending is not None else None
+
+    def _decide(self, *, is_last: bool) -> DeviceEvent | None:
+        """Return the pending reboot, unless the counters went on, or a reading is awaited."""
+        event, continued = self._pending, self._continued
+        if self._before is None and self._newest is not None:
+            continued = True  # its first connection, which no restart survives
+        if event is None or (continued is None and not is_last):
+            return None
+        self._pending, self._before = None, None
+        if continued:
+            return None
+        self.boot_id = event.code
+        return event
 
 
 @dataclass(slots=True)
@@ -66,6 +125,26 @@ class DeviceIdentity(BootTime):
     facts_changed: bool = False
     skew: ClockSkew = field(default_factory=ClockSkew)
     last_sample_at_ns: int = 0
+    last_received_ns: int = 0
+    """The local time of the newest sample, by which a silent device is detected."""
+    reboot: DeviceEvent | None = None
+    """A reboot that the newest reading confirmed and that is not published yet."""
+
+    def add_boot_time(self, value: object, at_ns: int) -> DeviceEvent | None:
+        """Process a boot time as the device sends it; return the reboot that it shows."""
+        if (boot_ns := boot_time_ns(value)) is None:
+            return None
+        before = self.boot_id
+        event = self.set_boot_time(boot_ns, at_ns)
+        self.facts_changed |= self.boot_id != before
+        return event
+
+    def add_sample(self, reading: Reading) -> int:
+        """Record a reading; return its boot id."""
+        self.last_sample_at_ns, self.last_received_ns = reading.sampled_at_ns, reading.received_at_ns
+        if (event := self.add_reading(reading)) is not None:
+            self.reboot, self.facts_changed = event, True
+        return self.boot_id
 
     def add_facts(self, key: tuple[str, str], value: str | None) -> None:
         """Record a fact; past the limit, new ones are ignored."""
@@ -144,6 +223,9 @@ class DeviceOutput:
                 self._statuses.sampled(asyncio.get_running_loop().time())
             else:
                 self._emitter.event(self.name, output, received_ns)
+        if (reboot := self.identity.reboot) is not None:
+            self.identity.reboot = None
+            self._emitter.event(self.name, reboot, received_ns)
 
     def emit_facts(self) -> None:
         """Publish the facts if they have changed since the last time."""
@@ -156,6 +238,8 @@ class DeviceOutput:
         """Log and publish a change of the reachability, or of the reason why the device is unreachable."""
         if reachable == self.reachable and error == self._error:
             return
+        if self.reachable:
+            self.identity.may_have_restarted()
         log_reachability(_log, self.name, self.reachable, reachable=reachable, error=error)
         self.reachable, self._error = reachable, error
         self._publish_status()

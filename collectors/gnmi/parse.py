@@ -2,10 +2,11 @@
 
 Samples are gathered until the device falls quiet; a change of state is emitted at once. A state's first value on a
 connection is its present state and no change. The device's facts and boot time outlive connections, in DeviceIdentity.
+A large message is processed in slices, between which the caller lets other devices run.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from collectors.core.clock import AHEAD_NS
@@ -18,7 +19,8 @@ from collectors.gnmi.message_templates import MessageTemplates
 from collectors.gnmi.params import StreamParams
 from collectors.gnmi.path_index import SAMPLED, STATES, Node, OnChange, PathIndex, SlotTable, UnnamedValues
 from collectors.gnmi.path_mapping import Kind, PathMapping, path_mapping
-from collectors.gnmi.paths import from_bytes
+from collectors.gnmi.paths import LONGEST_PATH, from_bytes
+from collectors.gnmi.sample_time import SampleTime
 from collectors.gnmi.v1 import gnmi_lite_pb2
 from streams.wire.errors import Reject
 from streams.wire.models import ABSENT_COUNTER
@@ -28,8 +30,15 @@ _MAX_JSON_ITEMS = 200_000
 """Limit of members and items of JSON that are read in one message."""
 _SLOTS_PER_UPDATE = 16
 """The number of slots scanned for a delete that counts as one update."""
+_SLICE_VALUES, _SLICE_BYTES = 500, 1 << 16
+"""The work of one slice: some 5 ms (measured for JSON of new interfaces, the slowest)."""
+BYTES_PER_UPDATE = 64
+"""A typical update's size, by which the bytes of a large message are charged before they are decoded."""
 _UNKNOWN = 2**31
 _MAX_DELAY_US = 2**31 - 1
+
+
+_NO_NODE = Node((), None, -1, is_path=False)
 
 
 @dataclass(slots=True)
@@ -37,6 +46,8 @@ class Burst:
     """The samples since the last reading was emitted."""
 
     row_at_ns: dict[str, int] = field(default_factory=dict)
+    present: set[str] = field(default_factory=set)
+    """Rows with a first state that is sent on change: it holds at the time of the reading, whatever its own time."""
     first_at_ns: int = 0
     began_ns: int = 0
     received_ns: int = 0
@@ -84,13 +95,18 @@ class Connection:
             self._slots, params.max_paths, mapping or path_mapping(), on_change,
             lambda: metrics.add("out_of_bounds", device),
         )  # fmt: skip
-        self._json_left = 0
+        self._json_left = self._slice_left = 0
+        self._stack: list[tuple[Iterator[tuple[Node, values.Json]], int]] = []
+        """The containers of JSON that are being read, and the levels that may follow below each."""
+        self._is_slicing = False
         self.work = 0
         """The cost of the last message in updates, for a rate limit per device."""
         self._templates = MessageTemplates(2 * params.max_ports)
         self._states: dict[int, float] = {}
         self._burst = Burst()
-        self._at_ns = 0
+        self._times = SampleTime(self._cadence_ns)
+        self._at_ns = self._sample_ns = 0
+        """The time of the last message: of its events, and of its samples."""
         self._received_ns = 0
         self._outputs: list[Output] = []
         self._unnamed = UnnamedValues()
@@ -100,7 +116,7 @@ class Connection:
         found = self._templates.find(message)
         if found is None:
             return None
-        self._begin(found.at_ns, received_ns)
+        self._begin(found.at_ns, received_ns, lambda: True)
         template = found.template
         self._templates.waiting.append(found)
         for row in template.rows:
@@ -110,37 +126,102 @@ class Connection:
         self.work = 1 + template.updates
         return self._outputs
 
-    def _begin(self, timestamp: int, received_ns: int) -> None:
+    def _begin(self, timestamp: int, received_ns: int, is_sampled: Callable[[], bool]) -> None:
         self._outputs = []
         self._received_ns = received_ns
         self._at_ns = self._device_time(timestamp)
+        burst = self._burst
+        if timestamp > 0 and self._at_ns == timestamp and self._times.add(timestamp, received_ns, is_sampled):
+            burst.row_at_ns = dict.fromkeys(burst.row_at_ns, received_ns)
+            burst.first_at_ns = received_ns
+        self._sample_ns = received_ns if self._times.is_of_change else self._at_ns
         self._end_last_burst()
 
     def process(self, notification: gnmi_lite_pb2.Notification, received_ns: int, message: bytes = b"") -> list[Output]:
-        """Process a notification; return the outputs that are complete now.
+        """Process a notification at once; return the outputs that are complete now."""
+        for _ in self.slices(notification, received_ns, message):
+            pass
+        return self._outputs
 
-        `message` is its encoded form, from which a template for similar messages is made.
+    @property
+    def outputs(self) -> list[Output]:
+        """The outputs of the last message."""
+        return self._outputs
+
+    def slices(
+        self, notification: gnmi_lite_pb2.Notification, received_ns: int, message: bytes = b""
+    ) -> Iterator[None]:  # fmt: skip
+        """Process a notification, whose outputs are complete at the end; yield between slices of a large one.
+
+        Process no other message before the end. `message` is the encoded form, from which a template for similar
+        messages is made.
         """
-        self._begin(notification.timestamp, received_ns)
-        self._json_left = _MAX_JSON_ITEMS
         prefix = notification.prefix
+        if len(prefix) > LONGEST_PATH:
+            self._outputs = []
+            self._metrics.add("out_of_bounds", self._device)
+            return
         known = self._known.below(prefix)
-        if deleted := notification.delete:
-            self._delete_all(prefix, deleted)
         updates = notification.update
-        self._process_updates(known, prefix, updates)
-        count = len(updates)
-        self._metrics.add("updates", self._device, count)
-        if self._burst.received_ns == received_ns:
-            self._burst.updates += count
-        if self._unnamed.values or self._unnamed.name:
-            self._resolve_unnamed()
-        scanned = self._slots.scanned // _SLOTS_PER_UPDATE
-        self.work = 1 + count + len(deleted) + scanned + (_MAX_JSON_ITEMS - self._json_left)
-        self._slots.scanned = 0
+        self._begin(notification.timestamp, received_ns, lambda: self._has_samples(known, prefix, updates))
+        self._json_left, self._slice_left = _MAX_JSON_ITEMS, _SLICE_VALUES
+        self._is_slicing = True
+        try:
+            if deleted := notification.delete:
+                yield from self._delete_all(prefix, deleted)
+            count = len(updates)
+            size = len(message) or notification.ByteSize()
+            if count <= _SLICE_VALUES and size <= _SLICE_BYTES:
+                self._process_updates(known, prefix, updates)
+                if self._stack:
+                    yield from self._rest_of_json()
+            else:
+                yield from self._update_slices(known, prefix, updates, _SLICE_BYTES * count // size)
+            yield from self._end_message(count)
+        finally:
+            self._is_slicing = False
+        self._charge(count + len(deleted))
         if message:
             self._templates.add(message, notification, known)
-        return self._outputs
+
+    def _charge(self, values_: int) -> None:
+        scanned, self._slots.scanned = self._slots.scanned // _SLOTS_PER_UPDATE, 0
+        self.work = 1 + values_ + scanned + (_MAX_JSON_ITEMS - self._json_left)
+
+    def _end_message(self, count: int) -> Iterator[None]:
+        self._metrics.add("updates", self._device, count)
+        if self._burst.received_ns == self._received_ns:
+            self._burst.updates += count
+        if self._unnamed.values or self._unnamed.name:
+            yield from self._resolve_unnamed()
+
+    def _update_slices(
+        self, known: dict[bytes, Node], prefix: bytes, updates: Sequence[gnmi_lite_pb2.Update], at_once: int
+    ) -> Iterator[None]:  # fmt: skip
+        at_once = max(1, min(_SLICE_VALUES, at_once))
+        for begin in range(0, len(updates), at_once):
+            if begin:
+                yield
+            self._slice_left = _SLICE_VALUES
+            self._process_updates(known, prefix, updates[begin : begin + at_once])
+            yield from self._rest_of_json()
+
+    def _has_samples(
+        self, known: dict[bytes, Node], prefix: bytes, updates: Iterable[gnmi_lite_pb2.Update]
+    ) -> bool:  # fmt: skip
+        """Return True if a message has a value that is not sent on change."""
+        for update in updates:
+            node = known.get(update.path) or self._known.add(known, prefix, update.path)
+            if node.is_path and not node.on_change:
+                return True
+        return False
+
+    def _rest_of_json(self) -> Iterator[None]:
+        """Read the JSON that was too large for its slice; yield before each further slice."""
+        while self._stack:
+            yield
+            self._slice_left = _SLICE_VALUES
+            self._read_json()
 
     def _process_updates(
         self, known: dict[bytes, Node], prefix: bytes, updates: Iterable[gnmi_lite_pb2.Update]
@@ -175,7 +256,7 @@ class Connection:
     @property
     def is_bursting(self) -> bool:
         """True if samples wait to be returned by `flush`."""
-        return bool(self._burst.row_at_ns)
+        return bool(self._burst.row_at_ns or self._burst.present)
 
     def flush(self, now_ns: int) -> Reading | None:
         """Return the reading that is complete because the device has been quiet; None if there is none.
@@ -185,7 +266,7 @@ class Connection:
         """
         burst = self._burst
         wait_ns = self._quiet_ns if burst.updates >= self._expected else self._incomplete_quiet_ns
-        if not burst.row_at_ns or now_ns - burst.received_ns < wait_ns:
+        if not self.is_bursting or self._is_slicing or now_ns - burst.received_ns < wait_ns:
             return None
         return self._reading()
 
@@ -193,7 +274,8 @@ class Connection:
         """Return the sample's time by the device's clock; the local time if that is in the future or not set."""
         if timestamp <= 0:
             return self._received_ns
-        self._identity.skew.add(timestamp, self._received_ns)
+        if not self._times.is_of_change or timestamp > self._received_ns:
+            self._identity.skew.add(timestamp, self._received_ns)
         if timestamp > self._received_ns + AHEAD_NS:
             self._metrics.add("clock_replaced", self._device)
             return self._received_ns
@@ -204,20 +286,21 @@ class Connection:
         burst = self._burst
         if not burst.row_at_ns:
             return
-        is_next = self._at_ns - burst.first_at_ns > self._cadence_ns // 2
+        is_next = self._sample_ns - burst.first_at_ns > self._cadence_ns // 2
         if is_next or self._received_ns - burst.began_ns > self._cadence_ns * 4 // 5:
             self._outputs.append(self._reading())
 
     def _sampled(self, row: str) -> None:
         burst = self._burst
         if not burst.row_at_ns:
-            burst.first_at_ns, burst.began_ns = self._at_ns, self._received_ns
-        burst.row_at_ns[row] = self._at_ns
+            burst.first_at_ns, burst.began_ns = self._sample_ns, self._received_ns
+        burst.row_at_ns[row] = self._sample_ns
         burst.received_ns = self._received_ns
 
     def _reading(self) -> Reading:
         burst, self._burst = self._burst, Burst()
         self._expected = burst.updates
+        self._times.end_reading()
         slots = self._slots
         if self._templates.waiting:
             self._templates.store(slots.values)
@@ -225,14 +308,14 @@ class Connection:
         slot_values = slots.values
         counters, gauges = layout.tables([slot_values[slot] for slot in chosen])
         slots.clear_sampled()
-        sampled_at_ns = min(burst.row_at_ns.values())
+        sampled_at_ns = min(burst.row_at_ns.values(), default=burst.received_ns)
+        at_ns = dict.fromkeys(burst.present, sampled_at_ns) | burst.row_at_ns
         row_of = slots.row_of if slots.has_modules else None
-        delays = row_delays(layout.row, burst.row_at_ns, sampled_at_ns, row_of)
-        self._identity.last_sample_at_ns = sampled_at_ns
-        return Reading(
-            sampled_at_ns, burst.received_ns, self._identity.boot_id, layout.row, layout.rows_digest, counters, gauges,
-            delays,
+        delays = row_delays(layout.row, at_ns, sampled_at_ns, row_of)
+        reading = Reading(
+            sampled_at_ns, burst.received_ns, 0, layout.row, layout.rows_digest, counters, gauges, delays
         )  # fmt: skip
+        return replace(reading, boot_id=self._identity.add_sample(reading))
 
     def _counter(self, value: values.Json) -> float | None:
         """Return a counter that is not a plain unsigned number: text, JSON, a decimal or a signed number."""
@@ -265,26 +348,47 @@ class Connection:
             self._metrics.add("unreadable", self._device)
         elif leaf is None and isinstance(decoded, str):
             decoded = values.container(decoded)
-        self._walk(node, decoded, _MAX_JSON_DEPTH)
+        self._walk(node, decoded)
 
-    def _walk(self, node: Node, value: values.Json, depth_left: int) -> None:
-        self._json_left -= 1
-        if depth_left < 0 or self._json_left < 0:
-            self._metrics.add("out_of_bounds", self._device)
-            return
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                self._walk(self._known.child(node, key), inner, depth_left - 1)
+    def _walk(self, node: Node, value: values.Json) -> None:
+        """Read a value with all values in it, up to the end of the slice; the rest stays on the stack."""
+        self._stack.append((iter(((node, value),)), _MAX_JSON_DEPTH))
+        if len(self._stack) == 1:
+            self._read_json()
+
+    def _read_json(self) -> None:
+        while self._stack and self._slice_left > 0:
+            items, depth_left = self._stack[-1]
+            found = next(items, None)
+            if found is None:
+                self._stack.pop()
+                continue
+            self._json_left -= 1
+            self._slice_left -= 1
+            if depth_left < 0 or self._json_left < 0:
+                self._metrics.add("out_of_bounds", self._device)
                 if self._json_left < 0:
-                    return
-        elif isinstance(value, list) and node.leaf is None:
-            for item in value:
-                if isinstance(item, dict) and node.elems:
-                    self._walk(self._known.entry(node, cast("dict[str, object]", item)), item, depth_left - 1)
-                if self._json_left < 0:
-                    return
-        elif node.leaf is not None:
-            self._put(node, values.only(value))
+                    self._stack.clear()
+                continue
+            node, value = found
+            if isinstance(value, dict):
+                self._stack.append((self._members(node, value), depth_left - 1))
+            elif isinstance(value, list) and node.leaf is None:
+                self._stack.append((self._entries(node, value), depth_left - 1))
+            elif node.leaf is not None:
+                self._put(node, values.only(value))
+
+    def _members(self, node: Node, value: dict[str, values.Json]) -> Iterator[tuple[Node, values.Json]]:
+        for key, inner in value.items():
+            yield self._known.child(node, key), inner
+
+    def _entries(self, node: Node, items: list[values.Json]) -> Iterator[tuple[Node, values.Json]]:
+        """Yield the items of a list with their nodes; one that is no object has a node without a leaf."""
+        for item in items:
+            if isinstance(item, dict) and node.elems:
+                yield self._known.entry(node, cast("dict[str, object]", item)), item
+            else:
+                yield _NO_NODE, None
 
     def _put(self, node: Node, value: values.Scalar) -> None:
         leaf = node.leaf
@@ -303,9 +407,7 @@ class Connection:
             case Kind.STATE if node.slot >= 0:
                 self._state(node, value)
             case Kind.BOOT_TIME:
-                before = self._identity.boot_id
-                reboot = self._identity.set_boot_time(cast("int | None", leaf.read(value)), self._at_ns)
-                self._identity.facts_changed |= self._identity.boot_id != before
+                reboot = self._identity.add_boot_time(value, self._at_ns)
                 if reboot is not None:
                     self._outputs.append(reboot)
             case Kind.FACT:
@@ -323,9 +425,13 @@ class Connection:
         state = self._gauge(node, value)
         self._slots.values[node.slot] = state
         previous = self._states.get(node.slot)
-        if not node.on_change or previous is None:
-            # A state sent on change counts as a sample once, for devices that send nothing else.
+        if not node.on_change:
             self._sampled(node.row)
+        elif previous is None:
+            # A state sent on change counts as a sample once, for devices that send nothing else.
+            burst = self._burst
+            burst.present.add(node.row)
+            burst.received_ns = self._received_ns
         if state is None or not node.on_change:
             return
         self._states[node.slot] = state
@@ -334,12 +440,16 @@ class Connection:
             detail = f"{node.elems[-1].name} {value!s}"
             self._outputs.append(DeviceEvent(kind, node.row, self._at_ns, detail))
 
-    def _delete_all(self, prefix: bytes, deleted: Iterable[bytes]) -> None:
+    def _delete_all(self, prefix: bytes, deleted: Iterable[bytes]) -> Iterator[None]:
         if self._templates.waiting:
             self._templates.store(self._slots.values)
         for path in deleted:
             if not prefix and not path:
                 continue  # some devices send an empty path without a meaning beside an update
+            if len(path) > LONGEST_PATH:
+                self._metrics.add("out_of_bounds", self._device)
+                continue
+            before = self._slots.scanned
             try:
                 _, elems = from_bytes(prefix, path)
             except Reject:
@@ -347,11 +457,19 @@ class Connection:
                 continue
             if elems:
                 self._slots.clear_below(elems)
+            self._slice_left -= 1 + (self._slots.scanned - before) // _SLOTS_PER_UPDATE
+            if self._slice_left <= 0:
+                yield
+                self._slice_left = _SLICE_VALUES
 
-    def _resolve_unnamed(self) -> None:
+    def _resolve_unnamed(self) -> Iterator[None]:
         unnamed, self._unnamed = self._unnamed, UnnamedValues()
         if not unnamed.name:
             self._metrics.add("unnamed", self._device, len(unnamed.values))
             return
         for node, value in unnamed.resolve(self._known):
-            self._walk(node, values.typed_value(value), _MAX_JSON_DEPTH)
+            self._walk(node, values.typed_value(value))
+            if self._slice_left <= 0:
+                yield
+                self._slice_left = _SLICE_VALUES
+            yield from self._rest_of_json()

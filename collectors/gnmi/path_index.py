@@ -176,7 +176,10 @@ class PathIndex:
         return found
 
     def add(self, known: dict[bytes, Node], prefix: bytes, path: bytes) -> Node:
-        """Parse a new path; one that cannot be parsed is indexed without a leaf."""
+        """Parse a new path; one that cannot be parsed is indexed without a leaf, and one that is too long is not."""
+        if len(path) > paths.LONGEST_PATH:
+            self._out_of_bounds()
+            return Node((), None, _NO_SLOT, is_path=False)
         try:
             _, elems = paths.from_bytes(prefix, path)
             node = self.node(elems)

@@ -23,6 +23,8 @@ class Elem(NamedTuple):
 
 Elems = tuple[Elem, ...]
 
+LONGEST_PATH = 4096
+"""Limit of an encoded path in bytes: the longest known one, a queue below a named port, has some 300."""
 _STEP = re.compile(r"/?([^/\[\]]+)((?:\[[^=\]]+=(?:[^\]\\]|\\.)*\])*)")
 _KEY = re.compile(r"\[([^=\]]+)=((?:[^\]\\]|\\.)*)\]")
 

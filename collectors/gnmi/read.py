@@ -23,6 +23,16 @@ _REFUSALS = {
     grpc.StatusCode.OUT_OF_RANGE,
 }
 """The status codes with which devices refuse a path, a mode or an encoding: a narrower request may succeed."""
+_LIMITS = {grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.RESOURCE_EXHAUSTED}
+"""The status codes with which devices refuse one Subscribe RPC more than they allow."""
+
+
+class Refused(Reject):
+    """A refused request. `may_be_limit` is True if the device may only have too many subscriptions."""
+
+    def __init__(self, error: grpc.aio.AioRpcError | str, code: grpc.StatusCode) -> None:
+        super().__init__(error if isinstance(error, str) else _describe_error(error))
+        self.may_be_limit = code in _LIMITS
 
 
 class Wire:
@@ -144,10 +154,10 @@ def _retry(error: grpc.aio.AioRpcError) -> Retry:
 
 
 def _reject_or_retry(error: grpc.aio.AioRpcError) -> Reject | Retry:
-    return Reject(_describe_error(error)) if error.code() in _REFUSALS else _retry(error)
+    return Refused(error, error.code()) if error.code() in _REFUSALS | _LIMITS else _retry(error)
 
 
 async def _status_of(call: Any) -> Reject | Retry:
     code, details = await call.code(), await call.details()
     reason = f"{code.name}: {(details or '')[:300]}"
-    return Reject(reason) if code in _REFUSALS else Retry(reason)
+    return Refused(reason, code) if code in _REFUSALS | _LIMITS else Retry(reason)

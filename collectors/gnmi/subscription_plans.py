@@ -1,7 +1,8 @@
 """Selects the paths and the encoding to subscribe to, for a device and its profiles. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from collectors.gnmi import paths
@@ -26,6 +27,8 @@ class SubscriptionPlan:
     encoding: int
     subscriptions: tuple[Subscription, ...]
     mapping: PathMapping
+    left_out: tuple[Subscription, ...] = ()
+    """The subscriptions for which the device allows no further stream."""
 
     @property
     def on_change(self) -> frozenset[tuple[str, ...]]:
@@ -43,6 +46,15 @@ class SubscriptionPlan:
             stream_request(list(subscriptions), self.encoding, cadence_ns)
             for _, subscriptions in groupby(by_schema, key=lambda subscription: subscription.schema_key)
         ]
+
+    def parts(self) -> Iterator["SubscriptionPlan"]:
+        """Yield the plan with fewer and fewer schemas, without those of the fewest paths first."""
+        paths = Counter(subscription.schema_key for subscription in self.subscriptions)
+        schemas = [key for key, _ in paths.most_common()]
+        for count in range(len(schemas) - 1, 0, -1):
+            chosen = set(schemas[:count])
+            read = tuple(one for one in self.subscriptions if one.schema_key in chosen)
+            yield replace(self, subscriptions=read, left_out=tuple(set(self.subscriptions).difference(read)))
 
     def __str__(self) -> str:
         on_change = sum(subscription.mode == "on_change" for subscription in self.subscriptions)

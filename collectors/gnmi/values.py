@@ -72,7 +72,7 @@ def only(value: Json) -> Scalar:
 _LONGEST_NUMBER = 64
 """Characters; Python parses integers of thousands of digits, which no column can store."""
 _ABSENT = {
-    "", "_", "NA", "N/A", "NONE", "NULL", "UNKNOWN", "SPEED_UNKNOWN", "UNSPECIFIED", "NAN", "TESTING",
+    "", "_", "NA", "N/A", "NONE", "NULL", "UNKNOWN", "SPEED_UNKNOWN", "UNSPECIFIED", "NAN", "TESTING", "DORMANT",
     "INF", "_INF", "+INF", "INFINITY", "_INFINITY",
 }  # fmt: skip
 
@@ -145,14 +145,17 @@ def text(value: Scalar) -> str | None:
 
 
 _OPER = {
-    "UP": 1.0, "DOWN": 0.0, "TESTING": 0.0, "DORMANT": 0.0, "NOT_PRESENT": 0.0, "LOWER_LAYER_DOWN": 0.0,
+    "UP": 1.0, "DOWN": 0.0, "TESTING": 0.0, "NOT_PRESENT": 0.0, "LOWER_LAYER_DOWN": 0.0,
     "NOTPRESENT": 0.0, "LOWERLAYERDOWN": 0.0,
 }  # fmt: skip
 _ADMIN = {"UP": 1.0, "DOWN": 0.0, "ENABLE": 1.0, "DISABLE": 0.0}
 
 
 def oper_up(value: Scalar) -> float | None:
-    """Return 1 for up and 0 for a port that carries no traffic; None for UNKNOWN."""
+    """Return 1 for up and 0 for a port that carries no traffic; None for UNKNOWN.
+
+    DORMANT is no fault: the lower layers are up, and the port waits, as a standby member of a LAG does (RFC 2863).
+    """
     return _OPER.get(_lower_text(value))
 
 

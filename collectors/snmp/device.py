@@ -42,6 +42,52 @@ _MIN_FACTS_INTERVAL_S = 60.0
 """The minimum interval of facts, for a device that changes continuously."""
 
 
+_POLLS = 3
+"""The first discovery after one in which counters were missing; the later ones are less and less frequent."""
+
+
+def _counters_missing(ports: port_index.PortIndex) -> str:
+    """Return which ports lack which counters; empty if none does."""
+    if not ports.missing:
+        return ""
+    names = sorted({name for names in ports.missing.values() for name in names})
+    return f"no {', '.join(sorted(ports.missing))} of {len(names)} of {len(ports.name)} ports: {', '.join(names[:3])}"
+
+
+async def _complete(agent: Agent, cells: dict[bytes, Column], types: frozenset[int] | None) -> None:
+    """Read the cells of ports that a walk did not return; of a column without any, three ports are tried."""
+    for columns in (mib.INTERFACES, (*mib.STATES, *mib.EVERY_COUNTER)):
+        rows = list(port_index.port_rows(cells, types))
+        tried = frozenset(rows[n] for n in (0, len(rows) // 2, -1)) if rows else frozenset()
+        await agent.fill(cells, {column: tried for column in columns if not cells[column]})
+        await agent.fill(cells, {column: frozenset(rows) for column in columns if cells[column]})
+
+
+class Discovery:
+    """Schedules further discoveries while ports lack counters: an agent that has just started has not all of them."""
+
+    def __init__(self, device: str, cadence_s: float, longest_s: float) -> None:
+        self.missing: dict[str, tuple[str, ...]] = {}
+        self._device = device
+        self._shortest_s, self._longest_s = _POLLS * cadence_s, longest_s
+        self._wait_s = self._due_s = 0.0
+
+    def is_due(self, now_s: float) -> bool:
+        """Return True if the ports are to be discovered again."""
+        return bool(self.missing) and now_s >= self._due_s
+
+    def done(self, ports: port_index.PortIndex, now_s: float) -> None:
+        """Record a discovery; log the ports that lack counters if they are others than before."""
+        if ports.missing != self.missing:
+            self.missing, self._wait_s = ports.missing, 0.0
+            if ports.missing:
+                _log.warning("counters missing", device=self._device, why=_counters_missing(ports), ports=ports.missing)
+            else:
+                _log.info("counters complete", device=self._device, ports=len(ports.name))
+        self._wait_s = min(max(2 * self._wait_s, self._shortest_s), self._longest_s)
+        self._due_s = now_s + self._wait_s
+
+
 class DeviceReader:
     """Reads one device until cancelled. Randomness and time are arguments; a misbehaving device never ends it."""
 
@@ -65,6 +111,7 @@ class DeviceReader:
         self._restarts = RestartDetection()
         self._composer = Composer()
         self._ports: port_index.PortIndex | None = None
+        self._discovery = Discovery(target.name, params.cadence_s, params.facts_every_s)
         self._interfaces: dict[bytes, Column] = {}
         self._optics_map = Mapped((), {})
         self._sensor_rows: dict[bytes, frozenset[bytes]] = {}
@@ -94,6 +141,9 @@ class DeviceReader:
         await self._check_restart(agent)
         ports, cells, started_ns = await self._cells(agent)
         ended_ns = self._clock.now_ns()
+        if self._restarts.pending is not None:
+            self._decide_restart(self._restarts.pending, cells)
+        self._restarts.cells = dict(cells)
         cells |= await self._optics(agent)
         reading = self._composer.compose(
             ports, cells, self._optics_map.sensors, (started_ns + ended_ns) // 2, ended_ns, self._restarts.boot_id
@@ -101,16 +151,19 @@ class DeviceReader:
         self._metrics.add("updates", self.name, sum(len(column) for column in cells.values()))
         samples = self._emitter.samples(self.name, reading)
         self._statuses.sampled(samples.sampled_at_ns)
-        self._set_reachable(reachable=True)
+        self._set_reachable(reachable=True, error=_counters_missing(ports))
         return samples
 
     async def _cells(self, agent: Agent) -> tuple[port_index.PortIndex, dict[bytes, Column], int]:
         """Return the ports, their cells, and the time of the request."""
         cells: dict[bytes, Column] = {}
+        if self._discovery.is_due(asyncio.get_running_loop().time()):
+            self._ports = None
         for _ in range(2):
             ports = self._ports or await self._inspect(agent)
             started_ns = self._clock.now_ns()
             cells = await agent.columns(ports.columns)
+            await agent.fill(cells, ports.expected)
             if frozenset(cells.get(mib.IF_OPER_STATUS, ())) == ports.everything:
                 break
             self._ports = None  # ports were added or removed: an index may now belong to another port
@@ -170,23 +223,31 @@ class DeviceReader:
             return
         now_ns = self._clock.now_ns()
         if self._restarts.observe(ticks, counted, engine_s, now_ns):
-            self._composer.restarted()
             self._ports = None
             self._facts_wanted.set()
             detail = f"sysUpTime {ticks / 100:.0f} s"
-            self._emitter.event(
-                self.name, DeviceEvent(EventKind.DEVICE_REBOOT, "", now_ns, detail, self._restarts.boot_id), now_ns
-            )
+            self._restarts.pending = DeviceEvent(EventKind.DEVICE_REBOOT, "", now_ns, detail, self._restarts.boot_id)
+
+    def _decide_restart(self, restart: DeviceEvent, cells: dict[bytes, Column]) -> None:
+        """Report a restart of the device, unless its counters went on: then only its agent has restarted."""
+        if self._restarts.was_only_agent(cells):
+            _log.info("agent restarted, and the device did not", device=self.name, sign=restart.detail)
+            return
+        self._composer.restarted()
+        self._emitter.event(self.name, restart, self._clock.now_ns())
 
     async def _inspect(self, agent: Agent) -> port_index.PortIndex:
         cells = await agent.columns(_DISCOVERY)
         types = None if self._params.every_interface else frozenset(self._params.if_types) or mib.PHYSICAL
+        await _complete(agent, cells, types)
         ports = self._ports = port_index.port_index(cells, types, self._params.cadence_s, self._params.max_ports)
         self._interfaces = {column: cells[column] for column in mib.INTERFACES}
         self._facts_wanted.set()
-        _log.info("ports discovered", device=self.name, ports=len(ports.name))
+        if not self._discovery.missing:
+            _log.info("ports discovered", device=self.name, ports=len(ports.name))
         for why, names in ports.left_out.items():
             _log.warning("counters left out", device=self.name, why=why, count=len(names), sample=names[0])
+        self._discovery.done(ports, asyncio.get_running_loop().time())
         return ports
 
     async def _optics(self, agent: Agent) -> dict[bytes, Column]:
@@ -293,8 +354,8 @@ class DeviceReader:
         if (trap := notification(varbinds)) is None:
             return True
         now_ns = self._clock.now_ns()
-        if trap.kind is EventKind.DEVICE_REBOOT:
-            self._emitter.event(self.name, DeviceEvent(trap.kind, "", now_ns, trap.detail), now_ns)
+        if trap.kind is EventKind.DEVICE_REBOOT:  # by its agent; the next reading shows whether the device restarted
+            self._restarts.pending = DeviceEvent(trap.kind, "", now_ns, trap.detail)
             return True
         name = trap.name if self._ports is None else self._ports.name.get(trap.row, "")
         if not name:

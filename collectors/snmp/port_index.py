@@ -34,18 +34,17 @@ class PortIndex:
     """The columns to read at each poll."""
     left_out: dict[str, tuple[str, ...]]
     """The ports whose counters are not read, by reason."""
+    expected: dict[bytes, frozenset[bytes]]
+    """The rows of each column that had a value when the ports were discovered."""
+    missing: dict[str, tuple[str, ...]]
+    """The ports without a counter that most ports have, by metric."""
 
 
 def port_index(
     cells: Mapping[bytes, Column], types: frozenset[int] | None, cadence_s: float, max_ports: int
 ) -> PortIndex:
     """Select the ports. `types` has the ifTypes that are read, None for all. Raises Reject."""
-    index: dict[bytes, int] = {}
-    for row in frozenset(cells[mib.IF_OPER_STATUS]) | frozenset(cells[mib.IF_NAME]):
-        numbers = sub_identifiers(row)
-        kind = whole(cells[mib.IF_TYPE].get(row))
-        if len(numbers) == 1 and (types is None or kind is None or kind in types):
-            index[row] = numbers[0]
+    index = port_rows(cells, types)
     if len(index) > max_ports:
         raise Reject(f"has {len(index)} ports, more than max_ports = {max_ports}")
     index = dict(sorted(index.items(), key=lambda item: item[1]))
@@ -54,11 +53,42 @@ def port_index(
     name = port_names(named, described, index)
     chosen, left_out = _choose(cells, index, cadence_s)
     used = {column for _, counter in chosen for column in counter.columns}
+    expected = {column: set(cells[column]) for column in mib.STATES if cells[column]}
+    for (_, counter), rows in chosen.items():
+        for column in counter.columns:
+            expected.setdefault(column, set()).update(rows)
     return PortIndex(
         name, index, _labels(name, (named, described)), chosen, frozenset(cells[mib.IF_OPER_STATUS]),
         tuple(c for c in (*mib.STATES, *mib.EVERY_COUNTER) if c in used or (c in mib.STATES and cells[c])),
         {why: tuple(name[row] for row in rows) for why, rows in left_out.items()},
+        {column: frozenset(rows) for column, rows in expected.items()},
+        _missing(name, chosen, {row for rows in left_out.values() for row in rows}),
     )  # fmt: skip
+
+
+def port_rows(cells: Mapping[bytes, Column], types: frozenset[int] | None) -> dict[bytes, int]:
+    """Return the ifIndex of each row that is a port of these ifTypes."""
+    index: dict[bytes, int] = {}
+    for row in frozenset(cells[mib.IF_OPER_STATUS]) | frozenset(cells[mib.IF_NAME]):
+        numbers = sub_identifiers(row)
+        kind = whole(cells[mib.IF_TYPE].get(row))
+        if len(numbers) == 1 and (types is None or kind is None or kind in types):
+            index[row] = numbers[0]
+    return index
+
+
+def _missing(
+    name: Mapping[bytes, str], chosen: Mapping[tuple[Metric, Counter], tuple[bytes, ...]], left_out: set[bytes]
+) -> dict[str, tuple[str, ...]]:
+    """Return the ports without a counter that most ports have, by metric."""
+    found: dict[Metric, set[bytes]] = {}
+    for (metric, _), rows in chosen.items():
+        found.setdefault(metric, set(left_out)).update(rows)
+    return {
+        metric.name.lower(): tuple(port for row, port in name.items() if row not in rows)
+        for metric, rows in found.items()
+        if len(name) > len(rows) > len(name) / 2
+    }
 
 
 def _labels(name: Mapping[bytes, str], others: Iterable[Mapping[bytes, str]]) -> dict[str, str]:

@@ -5,7 +5,8 @@ minimized, because each has a cost.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pysnmp.error import PySnmpError
@@ -81,6 +82,8 @@ def columns(count: int, rows: int, most: int) -> int:
 
 
 _TOO_BIG = 1
+_MOST_FILLED = 20_000
+"""Limit of cells that are read one by one: 40 columns of 512 ports."""
 _REPEATABLE = (errind.notInTimeWindow, errind.unknownEngineID)
 
 
@@ -151,6 +154,21 @@ class Agent:
             self._size.walked()
         self._rows.update((prefix, len(column)) for prefix, column in found.items())
         return found
+
+    async def fill(self, found: dict[bytes, Column], expected: Mapping[bytes, frozenset[bytes]]) -> None:
+        """Read the expected cells that a walk did not return, one by one. Raises Retry.
+
+        Some agents end the walk of a column at the first row without a value (SONiC, for a port without counters).
+        """
+        missing = [(column, row) for column, rows in expected.items() for row in rows - found[column].keys()]
+        missing.sort()
+        for begin in range(0, min(len(missing), _MOST_FILLED), ONE_FRAME):
+            part = missing[begin : begin + ONE_FRAME]
+            with contextlib.suppress(Reject):
+                values = await self.get([column + row for column, row in part])
+                for column, row in part:
+                    if (value := values.get(column + row)) is not None:
+                        found[column][row] = value
 
     async def _walk(self, group: list[bytes], found: dict[bytes, Column]) -> None:
         last = {prefix: prefix for prefix in group}

@@ -5,9 +5,11 @@ second in 32 bits: it wraps to zero after 497 days, which is no restart.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from collectors.core.columns import CellKey, Layout, Reading
+from collectors.core.context import DeviceEvent
+from collectors.core.restart_witness import TRAFFIC
 from collectors.snmp import mib
 from collectors.snmp.ber import Column, Value
 from collectors.snmp.mib import Counter
@@ -36,6 +38,12 @@ class RestartDetection:
     _ticks: int | None = None
     _at_ns: int = 0
     _counted: int = 0
+    _before: tuple[int, int] = 0, 0
+    """The boot id and the boot time before the last restart."""
+    cells: Mapping[bytes, Column] = field(default_factory=dict)
+    """The cells of the last poll, with which a restart is compared."""
+    pending: DeviceEvent | None = None
+    """A restart that its agent shows; the next cells show whether the device restarted."""
 
     def observe(self, ticks: int | None, counted: int | None, engine_s: int | None, at_ns: int) -> bool:
         """Record the device's present values; return True if it has restarted since the last call.
@@ -49,11 +57,21 @@ class RestartDetection:
         is_first = self._ticks is None
         self._ticks, self._at_ns = ticks, at_ns
         if is_first or has_booted:
+            self._before = self.boot_id, self.booted_ns
             up_ns = engine_s * 10**9 if engine_s and counted else ticks * _TICK_NS
             self.booted_ns = max(1, at_ns - up_ns)
             self.boot_id = self._number(counted, is_recount=has_booted and counted == self._counted)
             self._counted = counted
         return has_booted
+
+    def was_only_agent(self, cells: Mapping[bytes, Column]) -> bool:
+        """Decide the pending restart; return True, and restore the boot id, if the counters of the device went on."""
+        event, self.pending = self.pending, None
+        if not counters_went_on(self.cells, cells):
+            return False
+        if event is not None and event.code:
+            self.boot_id, self.booted_ns = self._before
+        return True
 
     def _number(self, counted: int, *, is_recount: bool) -> int:
         """Return the agent's boot counter, equal in all runs; with the time if a restart did not change it."""
@@ -72,8 +90,25 @@ class RestartDetection:
         return abs(ticks + _WRAP - self._ticks - passed) > slack
 
 
-_OPER = {1: 1.0, 2: 0.0, 3: 0.0, 5: 0.0, 6: 0.0, 7: 0.0}
-"""ifOperStatus: only `up` carries traffic; `unknown` (4) is absent. notPresent (6) is down: it has no module."""
+_TRAFFIC_COLUMNS = tuple(column for metric in TRAFFIC for one in mib.COUNTERS[metric] for column in one.columns)
+
+
+def counters_went_on(before: Mapping[bytes, Column], after: Mapping[bytes, Column]) -> bool | None:
+    """Return True if most traffic counters above 0 went on, False if most began again; None if none is in both."""
+    known = reset = 0
+    for column in _TRAFFIC_COLUMNS:
+        now = after.get(column, {})
+        for row, was in before.get(column, {}).items():
+            value = now.get(row)
+            if isinstance(was, int) and isinstance(value, int) and was > 0:
+                known += 1
+                reset += value < was
+    return None if not known else reset * 2 < known
+
+
+_OPER = {1: 1.0, 2: 0.0, 3: 0.0, 6: 0.0, 7: 0.0}
+"""ifOperStatus: `unknown` (4) is absent, and so is `dormant` (5), such as a standby member of a LAG, whose lower layers
+are up. notPresent (6) is down: it has no module."""
 _STATES = (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS)
 _ADMIN = {1: 1.0, 2: 0.0, 3: 0.0}
 

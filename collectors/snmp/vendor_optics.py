@@ -73,14 +73,14 @@ def _juniper(cells: Mapping[bytes, Column], ports: Mapping[bytes, str]) -> Itera
 
 
 def _port_and_lane(row: bytes, ports: Mapping[bytes, str]) -> tuple[str, int]:
-    for index, port in ports.items():
-        if row.startswith(index) and len(row) > len(index):
-            try:
-                (lane,) = sub_identifiers(row[len(index) :])
-            except (Reject, ValueError):
-                continue
-            return port, lane
-    return "", -1
+    """Return the port of the first number of a row, an ifIndex, and the second number."""
+    size = next((at + 1 for at, byte in enumerate(row) if byte < 128), 0)
+    port = ports.get(row[:size])
+    try:
+        (lane,) = sub_identifiers(row[size:])
+    except (Reject, ValueError):
+        return "", -1
+    return (port, lane) if port is not None else ("", -1)
 
 
 def _huawei(cells: Mapping[bytes, Column], owners: Owners) -> Iterator[Sensor]:

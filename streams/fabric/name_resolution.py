@@ -4,6 +4,7 @@ The names of the inventory take precedence over its aliases: `id`, `serial`, the
 not resolved.
 """
 
+import math
 import re
 from collections.abc import Collection
 
@@ -13,6 +14,7 @@ from streams.fabric.lldp_verdict import Neighbor, NeighborMatch
 from streams.fabric.topology import Topology, TopologyLink
 
 _MAC = re.compile(r"(?:[0-9a-f]{2}[:-]?){5}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}", re.IGNORECASE)
+_NUMBERED = re.compile(r"(\D+)(\d{1,6})")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -56,6 +58,8 @@ class NameResolver:
         device = self.resolve_device(neighbor.remote_device)
         if device is None:
             return NeighborMatch.UNKNOWN_NAME, None
+        if device == far.device and (match := self._match_alias(far, neighbor.remote_port)) is not None:
+            return match, far if match is NeighborMatch.EXPECTED else None
         port = self.resolve_port(device, neighbor.remote_port)
         if port is not None:
             remote = Port(device, port)
@@ -65,6 +69,23 @@ class NameResolver:
         # The expected device with another kind of port name matches if a single link leads to the device.
         parallel = sum(c.upper.device == link.upper.device for c in self._topology.uplinks_of[link.lower.device])
         return (NeighborMatch.EXPECTED, far) if parallel == 1 else (NeighborMatch.UNKNOWN_NAME, None)
+
+    def _match_alias(self, far: Port, advertised: str) -> NeighborMatch | None:
+        """Compare an advertised alias with a port of a device that numbers its ports by lanes; None if it is no alias.
+
+        SONiC names its ports Ethernet0, Ethernet8, ... and may advertise their aliases: Ethernet1, Ethernet2, ...
+        """
+        own, other = _NUMBERED.fullmatch(far.port), _NUMBERED.fullmatch(advertised)
+        if own is None or other is None or own[1] != other[1] or own[2] == other[2]:
+            return None
+        ends = (end for link in self._topology.links_of[far.device] for end in (link.lower, link.upper))
+        names = (_NUMBERED.fullmatch(end.port) for end in ends if end.device == far.device)
+        lanes = math.gcd(*(int(name[2]) for name in names if name is not None and name[1] == own[1]))
+        if lanes < 2:
+            return None
+        if int(own[2]) == (int(other[2]) - 1) * lanes:
+            return NeighborMatch.EXPECTED
+        return NeighborMatch.UNKNOWN_NAME if int(other[2]) % lanes else None
 
 
 def differ_only_in_digits(one: str, other: str) -> bool:

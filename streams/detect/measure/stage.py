@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from streams.detect.measure import registry, snapshot
 from streams.detect.measure.facts_tracker import FactsTracker
 from streams.detect.measure.liveness import Liveness, SourceState, late_restart_symptoms, on_other_boot, restart_symptom
+from streams.detect.measure.pending_restarts import POLLED, PendingRestarts
 from streams.detect.measure.port_publisher import EventPorts, PortPublisher
 from streams.detect.measure.probe_windows import ProbeWindows
 from streams.detect.measure.routing import Emitted, newest_of_states, route
@@ -67,6 +68,7 @@ class Measure:
         self._ports = PortPublisher(params, partition, self._readings, self._liveness)
         self._event_ports = EventPorts()
         self._collector_clocks = CollectorClocks()
+        self._restarts = PendingRestarts()
         self._probes = ProbeWindows(params.path, params.unreachable, params.incast, params.lateness_s, partition)
         self._probes.set_topology(self._topology)
 
@@ -99,7 +101,7 @@ class Measure:
             elif isinstance(message, CollectorStatus):
                 self._liveness.on_status(message)
                 found += [(number, symptom) for symptom in self._collector_clocks.on_status(message)]
-                found += [(number, symptom) for symptom in self._liveness.on_arrival_clock(message.at_ns)]
+                found += [(number, symptom) for symptom in self._on_arrival_clock(message.at_ns)]
             elif isinstance(message, Progress):
                 self._floor_ns = max(self._floor_ns, message.watermark_ns)
             elif isinstance(message, ProbeReport):
@@ -115,7 +117,12 @@ class Measure:
         return self._outputs([output for _, output in found])
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
-        return self._outputs(self._liveness.on_arrival_clock(watermark_ns))
+        return self._outputs(self._on_arrival_clock(watermark_ns))
+
+    def _on_arrival_clock(self, at_ns: int) -> list[Symptom]:
+        """Return the symptoms of sources that time out, and the restarts of devices that are not read since."""
+        symptoms = self._liveness.on_arrival_clock(at_ns)
+        return [*symptoms, *self._restarts.due(self._liveness.arrival_ns)] if self._restarts.pending else symptoms
 
     def _take(self, steps: Iterable[Step]) -> None:
         """Process the steps that the store is about to store."""
@@ -171,21 +178,37 @@ class Measure:
         if at_ns < self._floor_ns:
             self.counted["railsight_late_messages_total"] += 1
         symptoms: list[Symptom] = []
+        if self._restarts.pending:
+            symptoms += self._restart_at(samples, at_ns)
         if boot_id and state.boot_id and boot_id != state.boot_id and at_ns > state.last_ns:
-            # Another boot: the counters were reset between the two readings.
-            self._take(self._readings.restarted(samples.device, samples.source, at_ns))
-            symptoms.append(on_other_boot(state, at_ns, boot_id, self._sender.spec.lateness_ns))
+            if not self._went_on(samples):
+                # Another boot: the counters were reset between the two readings.
+                self._take(self._readings.restarted(samples.device, samples.source, at_ns))
+                symptoms.append(on_other_boot(state, at_ns, boot_id, self._sender.spec.lateness_ns))
         elif boot_id and state.restarts:
             symptoms += late_restart_symptoms(state, at_ns, boot_id)
         symptoms += self._liveness.on_sample(state, at_ns, arrived_ns)
         if boot_id and at_ns == state.last_ns:
             state.boot_id = boot_id
-        symptoms += self._liveness.on_arrival_clock(max(arrived_ns, at_ns))
+        symptoms += self._on_arrival_clock(max(arrived_ns, at_ns))
         if symptoms:
             self._found += [(number, symptom) for symptom in symptoms]
         is_final = at_ns < state.last_ns - self._sender.spec.lateness_ns
         if not is_final and (steps := self._readings.add(number, samples, at_ns)):
             self._take(steps)
+
+    def _went_on(self, samples: Samples) -> bool:
+        """Return whether the counters of a switch went on: only its agent has restarted, or its clock was stepped."""
+        if samples.source not in POLLED:
+            return False
+        self._take(self._readings.flush())
+        return self._readings.counters_went_on(samples) is True
+
+    def _restart_at(self, samples: Samples, at_ns: int) -> list[Symptom]:
+        """Return the restart of a device that its next reading confirms."""
+        if (restart := self._restarts.pop(samples.device, samples.source, at_ns)) is None:
+            return []
+        return [] if self._went_on(samples) else [restart]
 
     def _correct(self, number: int, state: SourceState, read_ns: int, arrived_ns: int) -> int:
         """Return the event time of a sample whose source's clock is or may be wrong; `read_ns` is by that clock."""
@@ -217,7 +240,11 @@ class Measure:
             return symptoms
         if event.kind is EventKind.DEVICE_REBOOT:
             state = known or SourceState(event.device, event.source, 0)
-            return [*symptoms, restart_symptom(state, at_ns, min(state.last_ns, at_ns), by_event=True)]
+            restart = restart_symptom(state, at_ns, min(state.last_ns, at_ns), by_event=True)
+            has_traffic = self._readings.has_traffic(event.device, event.source)
+            if has_traffic and self._restarts.add(restart, arrived_ns, state):
+                return symptoms
+            return [*symptoms, restart]
         if not self._event_ports.admits(event, self._topology):
             self.counted["railsight_unknown_ports_refused_total"] += 1
             return symptoms
@@ -251,7 +278,7 @@ class Measure:
         """Return the parts with small state, by their names in snapshots."""
         return {
             "facts": self._facts, "ports": self._ports, "collector_clocks": self._collector_clocks,
-            "probes": self._probes, "host_rates": self._sender.host_rates,
+            "probes": self._probes, "host_rates": self._sender.host_rates, "restarts": self._restarts,
         }  # fmt: skip
 
     def snapshot(self) -> bytes:
@@ -266,6 +293,7 @@ class Measure:
         self._liveness, self._readings, self._facts = fresh._liveness, fresh._readings, fresh._facts
         self._ports, self._monitors, self._relevant = fresh._ports, fresh._monitors, {}
         self._collector_clocks, self._probes = fresh._collector_clocks, fresh._probes
+        self._restarts = fresh._restarts
         self._sender.host_rates = fresh._sender.host_rates
         self._ports.set_topology(self._topology)
         self._probes.set_topology(self._topology)

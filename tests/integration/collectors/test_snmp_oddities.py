@@ -176,6 +176,24 @@ async def test_an_agent_that_fails_in_the_middle_of_a_table_is_read_by_columns()
         assert whole(await agent.columns((A, B)))
 
 
+@pytest.mark.parametrize("hole", [1, 3, 7])
+async def test_cells_behind_a_hole_are_read_one_by_one(hole: int) -> None:
+    """An agent that ends the walk of a column at a row without a value has the values behind it."""
+
+    def truncated(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
+        if not repetitions:  # a GET
+            return 0, [(name, name[-1]) for name in oids if name[-1] != hole]
+        status, found = well(oids, repetitions)
+        return status, [(name, value) if name[-1] < hole else (oid("1.3.6.1.2.1.3.1"), 0) for name, value in found]
+
+    async with device(truncated) as (agent, _, _):
+        found = await agent.columns([A, B])
+        assert len(found[A]) == len(found[B]) == hole - 1
+        rows = frozenset(bytes((n,)) for n in range(1, ROWS + 1))
+        await agent.fill(found, {A: rows, B: rows})
+    assert set(found[A]) == set(found[B]) == rows - {bytes((hole,))}
+
+
 async def test_a_failing_column_is_absent_and_the_others_are_read() -> None:
     """Each is then requested alone; the refusal is counted."""
 

@@ -1,5 +1,7 @@
 """One connection to a device: bursts become readings, changes become events, and memory stays bounded."""
 
+from time import perf_counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,6 +20,7 @@ from streams.wire.models import ABSENT_COUNTER, EventKind, Neighbor, Source
 from tests.fixtures.gnmi_notifications import S, notification
 
 T = 1_700_000_000 * S
+DAY = 86_400
 PARAMS = with_constants(Params, max_ports=4, max_paths=1000)(cadence_s=10)
 COUNTERS = "/interfaces/interface[name={}]/state/counters"
 STATE = "/interfaces/interface[name={}]/state"
@@ -192,6 +195,109 @@ def test_a_clock_ahead_is_replaced_and_counted() -> None:
     assert device.metrics.value("clock_replaced") == 1
     device.send({"in-octets": 1}, prefix=COUNTERS.format("e1"), at_ns=T - 60 * S, received_ns=T)
     assert device.reading().sampled_at_ns == T - 60 * S
+
+
+@pytest.mark.parametrize("old_first", [False, True])
+def test_leaves_dated_by_their_last_change_are_sampled_when_they_arrive(old_first: bool) -> None:
+    """Arista EOS dates a sampled leaf by its last change: each sample is one reading, at its arrival."""
+    device = Device()
+    changed = {"in-octets": 0, "in-errors": 3 * DAY, "in-fcs-errors": 3 * DAY}
+    for n in range(4):
+        now, found = T + n * 10 * S, []
+        for leaf, age in sorted(changed.items(), key=lambda item: item[1], reverse=old_first):
+            since_ns = now if not age else T - age * S
+            found += device.send({leaf: 7 + n}, prefix=COUNTERS.format("e1"), at_ns=since_ns, received_ns=now)
+            device.send({"out-octets": 5}, prefix=COUNTERS.format("e2"), at_ns=T - DAY * S, received_ns=now)
+        assert found == []
+        reading = device.reading(now + 4 * S)
+        assert (reading.sampled_at_ns, reading.row_delay_us) == (now, ())
+        assert (value(reading, "e1", Metric.RX_BYTES), value(reading, "e2", Metric.TX_BYTES)) == (7 + n, 5)
+
+
+def test_send_times_of_a_backlog_and_of_a_slow_clock_are_preserved() -> None:
+    """Messages that arrive late together keep their times, and so does a device whose clock is an hour behind."""
+    for behind_s in (0, 3600):
+        device, times = Device(), []
+        for n in range(12):
+            at_ns = T + (n * 10 - behind_s) * S
+            outputs = device.send(
+                {"in-octets": n}, prefix=COUNTERS.format("e1"), at_ns=at_ns, received_ns=T + max(n, 8) * 10 * S
+            )
+            times += [(output.sampled_at_ns - at_ns) // S for output in outputs if isinstance(output, Reading)]
+        assert times == [-10] * 11
+
+
+def test_a_first_state_sent_on_change_holds_at_the_reading() -> None:
+    """Its own time is that of its last change, days ago."""
+    device = Device()
+    device.send({"oper-status": "UP"}, prefix=STATE.format("e2"), at_ns=T - DAY * S, received_ns=T)
+    device.send({"in-octets": 1}, prefix=COUNTERS.format("e1"))
+    reading = device.reading()
+    assert (reading.sampled_at_ns, reading.row_delay_us, reading.row) == (T, (), ("e2", "e1"))
+
+
+BOOT = T - 10 * 86_400 * S
+
+
+@pytest.mark.parametrize(
+    ("boot", "counter", "is_reboot"),
+    [
+        pytest.param(BOOT + 40 * S, 900, False, id="clock stepped forward"),
+        pytest.param(BOOT - 90 * S, 900, False, id="clock stepped back"),
+        pytest.param(T - 60 * S, 900, False, id="agent restarted"),
+        pytest.param(T - 60 * S, 3, True, id="restarted"),
+        pytest.param(10 * 86_400 * 100, 900, False, id="uptime in hundredths"),
+        pytest.param(BOOT // 10_000_000, 900, False, id="hundredths of a second"),
+    ],
+)
+def test_a_boot_time_that_moves_is_a_reboot_if_the_counters_began_again(
+    boot: int, counter: int, is_reboot: bool
+) -> None:
+    """On one connection it never is: no connection survives a restart. After that the counters decide."""
+    device = Device()
+    device.send({"/system/state/boot-time": BOOT})
+    device.send({"in-octets": 500, "out-octets": 600}, prefix=COUNTERS.format("e1"))
+    before = device.reading()
+    assert device.send({"/system/state/boot-time": BOOT + 40 * S}) == []
+    device.memory.may_have_restarted()
+    device.connect()
+    assert device.send({"/system/state/boot-time": boot}) == []
+    device.send({"in-octets": counter, "out-octets": counter}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
+    reading = device.reading(T + 14 * S)
+    event = device.memory.reboot
+    assert (event is not None and event.kind is EventKind.DEVICE_REBOOT) == is_reboot
+    assert reading.boot_id == (boot if is_reboot else before.boot_id)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"/": b'{"interfaces":{"interface":[' + b",".join(b'{"name":"e%d"}' % n for n in range(20_000)) + b"]}}"},
+        {"/interfaces": b"[" + b",".join([b"1"] * 100_000) + b"]"},
+        {"/" + "a/" * 5_000: 1},
+        {f"/n{n}": 1 for n in range(5_000)},
+    ],
+)
+def test_a_large_message_is_processed_in_slices(hostile: dict[str, int | str | bytes]) -> None:
+    """No slice has more than some milliseconds of work, and what is out of bounds is counted and not processed."""
+    device = Device()
+    sent = notification(T, hostile)
+    took, slices = [], device.connection.slices(sent, T)
+    while True:
+        began = perf_counter()
+        ended = next(slices, StopIteration) is StopIteration
+        took.append(perf_counter() - began)
+        assert device.connection.flush(T + 100 * S) is None
+        if ended:
+            break
+    assert sorted(took)[len(took) // 2] < 0.05
+    assert len(took) >= 10 or device.metrics.value("out_of_bounds")
+    assert value_of_rx_after(device) == 4
+
+
+def value_of_rx_after(device: Device) -> float | None:
+    device.connection.process(notification(T, {"in-octets": 4}, prefix=COUNTERS.format("e1")), T)
+    return value(device.reading(), "e1", Metric.RX_BYTES)
 
 
 def test_the_leaf_before_damping_has_priority() -> None:

@@ -57,3 +57,27 @@ def test_an_alias_of_the_inventory_resolves_to_its_port() -> None:
     """A port that no link ends at resolves to nothing."""
     names = NameResolver(topology(inventory(ports=[PortName("p1-h1", "e0", "ens3")])))
     assert [names.resolve_port("p1-h1", name) for name in ("ens3", "e0", "e9")] == ["e0", "e0", None]
+
+
+@pytest.mark.parametrize(
+    ("own", "advertised", "match"),
+    [
+        ("Ethernet8", "Ethernet2", EXPECTED),
+        ("Ethernet0", "Ethernet1", EXPECTED),
+        ("Ethernet56", "Ethernet8", EXPECTED),
+        ("Ethernet8", "Ethernet56", UNEXPECTED),
+        ("Ethernet8", "Ethernet3", UNKNOWN),
+        ("Ethernet8", "Ethernet16", UNEXPECTED),
+    ],
+)
+def test_an_alias_that_numbers_ports_and_not_lanes_is_no_other_port(
+    own: str, advertised: str, match: NeighborMatch
+) -> None:
+    """SONiC names ports by lanes and may advertise aliases by ports; a number of neither is unknown."""
+    devices = (Device("l", "switch", "T0"), Device("s", "switch", "T1"))
+    ports = ("Ethernet0", "Ethernet8", "Ethernet56")
+    links = tuple(link(f"l/u{n}", f"s/{port}", "fabric-link") for n, port in enumerate(ports))
+    top = Topology(Inventory(devices=devices, links=links))
+    cable = top.links[f"link:l/u{ports.index(own)}--s/{own}"]
+    neighbor = LldpNeighbor(cable.lower.port, "s", advertised)
+    assert NameResolver(top).match_neighbor(cable, cable.upper, neighbor)[0] is match

@@ -142,6 +142,15 @@ class DeviceArrays:
 class ColumnStore(DeviceArrays):
     """The counters or the gauges of a block of devices."""
 
+    changed_ns: Times
+    """Device and column -> the last reading in which a counter moved; see refresh_periods.py for these five."""
+    moves: npt.NDArray[np.int8]
+    score: npt.NDArray[np.int8]
+    stood: npt.NDArray[np.bool_]
+    period_ns: Times
+    carrier: npt.NDArray[np.int8]
+    """Device and row -> the evidence of a carrier at a port that is down (carrier.py)."""
+
     values: Cells
     at_ns: Times
     typical_interval_ns: Times
@@ -153,6 +162,11 @@ class ColumnStore(DeviceArrays):
         self._array("values", "cr", dtype, self.absent)
         self._array("at_ns", "c", np.int64, 0)
         self._array("typical_interval_ns", "", np.int64, NEVER_NS)
+        for name, kind in (("changed_ns", "i8"), ("moves", "i1"), ("score", "i1"), ("stood", "?"), ("period_ns", "i8")):
+            self._array(name, "c", np.dtype(kind), 0)
+        self._array("carrier", "r", np.int8, 0)
+        self.has_carriers = False
+        """True if a port has been down."""
         self.per_cell_times: dict[int, Times] = {}
         """Index of a column -> the time of each of its cells, shape (devices, rows)."""
         self._mappings: dict[tuple[Column, ...], ColumnMapping] = {}

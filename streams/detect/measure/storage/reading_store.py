@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from streams.detect.measure.storage.carrier import with_carriers
 from streams.detect.measure.storage.column_store import (
     Cells,
     Column,
@@ -30,6 +31,7 @@ from streams.detect.measure.storage.message_batch import (
     PendingMessage,
     Step,
 )
+from streams.detect.measure.storage.refresh_periods import TRAFFIC, RefreshPeriods
 from streams.detect.measure.storage.window_store import WindowSpec
 from streams.wire.bounds import MAX_NUMBER
 from streams.wire.models import RowKind, Samples, Source, Table
@@ -61,6 +63,7 @@ class ReadingStore:
         self.spec = spec
         self.refused = 0
         """Counts rows and columns of messages for which their device had no room."""
+        self._refresh = RefreshPeriods()
         self._batches: list[dict[_Mappings, list[PendingMessage]]] = []
 
     def add(self, number: int, samples: Samples, at_ns: int) -> Iterable[Step]:
@@ -106,7 +109,30 @@ class ReadingStore:
                 counts = _stacked([message.samples.counters.values for message in group])
                 levels = _within_bounds(_stacked([message.samples.gauges.values for message in group]))
                 deltas = block.deltas(devices, at_ns, (counters, counts), (gauges, levels))
+                deltas[0].values = self._refresh.without_unrefreshed(deltas[0])
+                deltas[1].values = with_carriers(*deltas)
                 yield from self._apply(group, block, deltas, deltas)
+
+    def has_traffic(self, device: str, source: Source) -> bool:
+        """Return whether the ports of a device have traffic counters, by which a restart is confirmed."""
+        slot = self.slots.get((device, source, RowKind.ROW_KIND_PORT))
+        return slot is not None and any(metric in TRAFFIC for metric, _ in slot.block.layout.counters)
+
+    def counters_went_on(self, samples: Samples) -> bool | None:
+        """Return True if most traffic counters that were above 0 went on, False if most began again.
+
+        None if no such counter is in the message and in the last readings, or if its rows are others.
+        """
+        slot = self.slots.get((samples.device, samples.source, samples.row_kind))
+        mapping = None if slot is None else slot.block.counters.mapping(samples.counters)
+        if slot is None or mapping is None or samples.row != slot.rows:
+            return None
+        traffic = [at for (metric, _), at in mapping.position_of.items() if metric in TRAFFIC]
+        before = slot.block.counters.values[slot.index, mapping.columns[traffic]]
+        now = samples.counters.values[traffic]
+        known = ~is_absent(before) & ~is_absent(now) & (before > 0)
+        count = np.count_nonzero(known)
+        return bool(2 * np.count_nonzero(known & (now < before)) < count) if count else None
 
     def restarted(self, device: str, source: Source, at_ns: int) -> Iterator[Step]:
         """Discard the counters of a device that were reset before the reading of this time.

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.core.columns import json_lines
-from collectors.core.context import Emitter
+from collectors.core.context import DeviceEvent, Emitter
 from collectors.snmp import mib
 from collectors.snmp.ber import Column, Value
 from collectors.snmp.port_index import port_index
 from collectors.snmp.reading import Composer, LastValues, RestartDetection
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
-from streams.wire.models import Source
+from streams.wire.models import EventKind, Source
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.snmp_tables import row, switch
 
@@ -65,7 +65,9 @@ def test_a_value_of_another_kind_is_absent(value: Value) -> None:
     assert rows(Composer(), cells)["a"] == {"admin_up": 1}
 
 
-@pytest.mark.parametrize(("oper", "expected"), [(1, 1), (2, 0), (3, 0), (4, None), (5, 0), (6, 0), (7, 0), (99, None)])
+@pytest.mark.parametrize(
+    ("oper", "expected"), [(1, 1), (2, 0), (3, 0), (4, None), (5, None), (6, 0), (7, 0), (99, None)]
+)
 def test_only_up_is_up_and_unknown_is_absent(oper: int, expected: int | None) -> None:
     """A port without its module (notPresent, 6) is down, and a row like every other."""
     assert rows(Composer(), switch({1: "a"}, IF_OPER_STATUS={1: oper}))["a"].get("oper_up") == expected
@@ -197,3 +199,35 @@ def test_a_wrap_of_sys_up_time_is_no_restart() -> None:
     assert not boots.observe(2000, None, None, DAY + 30 * S)
     assert not boots.observe(1800, None, None, DAY + 31 * S) and boots.boot_id == before
     assert not boots.observe(None, None, None, DAY + 60 * S)
+
+
+@pytest.mark.parametrize(
+    ("after", "only_agent"),
+    [
+        ({1: 900, 2: 700, 3: 2}, True),
+        ({1: 1, 2: 2, 3: 2}, False),
+        ({}, False),
+    ],
+)
+def test_a_restarted_agent_keeps_the_boot_id_if_the_counters_went_on(after: dict[int, int], only_agent: bool) -> None:
+    """One counter that was cleared is no restart; without counters the agent's word counts."""
+    found = RestartDetection()
+    assert not found.observe(100 * 86_400, 7, 86_400, DAY)
+    boot = found.boot_id, found.booted_ns
+    found.cells = {HC_IN: {row(n): 500 for n in (1, 2, 3)}}
+    assert found.observe(100, 8, 1, DAY + 30 * S)
+    assert found.boot_id != boot[0]
+    found.pending = DeviceEvent(EventKind.DEVICE_REBOOT, "", DAY, "", found.boot_id)
+    assert found.was_only_agent({HC_IN: {row(n): value for n, value in after.items()}}) is only_agent
+    assert ((found.boot_id, found.booted_ns) == boot) is only_agent
+    assert not found.observe(3100, 8, 31, DAY + 60 * S)
+
+
+def test_ports_without_a_counter_that_most_ports_have_are_named() -> None:
+    """A column that only a few ports have is none of those."""
+    cells = switch({1: "a", 2: "b", 3: "c"})
+    cells[HC_IN] = {row(1): 7, row(3): 9}
+    cells[IN_ERRORS] = {row(1): 0}
+    found = port_index(cells, mib.PHYSICAL, 30, 100)
+    assert found.missing == {"rx_bytes": ("b",)}
+    assert found.expected[HC_IN] == {row(1), row(3)}

@@ -1,0 +1,63 @@
+"""Retains reported restarts of switches until a reading confirms them.
+
+A restart of a device excuses the downs of its links. Its report is one sign: an agent that was restarted sends it, and
+so does a collector after the clock of a device was stepped. The counters of a device that restarted begin at 0, and a
+device that is restarting is not read.
+"""
+
+from typing import Any
+
+from streams.detect.measure.liveness import SourceState
+from streams.detect.thresholds import ns
+from streams.wire.models import Source, Symptom
+from streams.wire.symptoms import Restart
+
+POLLED = frozenset({Source.SOURCE_GNMI, Source.SOURCE_SNMP, Source.SOURCE_BRIDGE})
+"""The sources whose boots are concluded from a distance; a host's agent reads its kernel's boot id."""
+_WAIT_NS = ns(60)
+"""The longest wait for a reading: twice the cadence of SNMP polls."""
+_MOST = 4096
+"""The most pending restarts: one switch has one."""
+
+
+class PendingRestarts:
+    """The restarts of the devices of one partition that no reading has confirmed or refuted yet."""
+
+    def __init__(self) -> None:
+        self.pending: dict[tuple[str, Source], tuple[Symptom, int]] = {}
+        """Device and source -> the restart, and the time of arrival after which it is not retained."""
+
+    def add(self, restart: Symptom, arrived_ns: int, state: SourceState) -> bool:
+        """Retain a restart; return False if no reading of its source can confirm it."""
+        key = restart.device, restart.source
+        if restart.source not in POLLED or not state.last_ns or state.silent or len(self.pending) >= _MOST:
+            return False
+        self.pending.setdefault(key, (restart, arrived_ns + _WAIT_NS))
+        return True
+
+    def pop(self, device: str, source: Source, at_ns: int) -> Symptom | None:
+        """Return the restart of a device before a reading of this time, which decides."""
+        known = self.pending.get((device, source))
+        if known is None or at_ns < known[0].at_ns:
+            return None
+        del self.pending[device, source]
+        return known[0]
+
+    def due(self, arrival_ns: int) -> list[Symptom]:
+        """Return the restarts that no reading followed in time."""
+        found = [key for key, (_, until_ns) in self.pending.items() if until_ns < arrival_ns]
+        return [self.pending.pop(key)[0] for key in found]
+
+    def dump(self) -> list[list[Any]]:
+        """Return the state for a snapshot, in JSON types."""
+        return [
+            [*key, restart.at_ns, restart.since_ns, restart.payload.ended_boot_id, until_ns]
+            for key, (restart, until_ns) in self.pending.items()
+            if isinstance(restart.payload, Restart)
+        ]
+
+    def load(self, data: list[list[Any]]) -> None:
+        """Restore the state that `dump` returned."""
+        for device, number, at_ns, since_ns, boot_id, until_ns in data:
+            restart = Symptom(device, "", Restart(boot_id), at_ns, since_ns, Source(number), by_event=True)
+            self.pending[device, Source(number)] = restart, until_ns

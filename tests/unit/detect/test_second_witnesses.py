@@ -1,0 +1,122 @@
+"""Tests that one sign alone decides nothing: cached counters, ports that report down, restarts that agents report."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from streams.config.settings import Settings
+from streams.fabric.catalogue import Metric
+from streams.replay.backtest import Recording, run
+from streams.wire.models import EventKind, Message, Symptom
+from tests.recordings import DATA
+from tests.worlds.measure_stage import stage, symptoms_of
+from tests.worlds.observations import Cells, after, at, event, samples
+
+UP, RX, TX, PAUSED = Metric.OPER_UP, Metric.RX_BYTES, Metric.TX_BYTES, Metric.PFC_RX_PAUSE_USECONDS
+GBPS = 10**9 // 8
+
+
+def paused_port(refresh_s: int, *, sent_gbps: float = 60, since_s: int = 0) -> Iterator[Message]:
+    """Yield readings every 10 s of a port that is paused 85 % of the time, whose bytes are refreshed more slowly."""
+    for t in range(0, 400, 10):
+        seen = t // refresh_s * refresh_s
+        sent = min(seen, since_s) * 200 + max(0, seen - since_s) * sent_gbps
+        traffic = {RX: {"d1": 10**15 + seen * GBPS, "d2": 10**15}, TX: {"d1": 10**15 + int(sent * GBPS), "d2": 7}}
+        indexed: Cells = {(metric, -1): own for metric, own in traffic.items()}
+        indexed[PAUSED, 3] = {"d1": int(max(0, t - since_s) * 850_000)}
+        indexed[Metric.SPEED_BPS, -1] = {"d1": 400e9, "d2": 400e9}
+        yield samples("p1-l0", t, {}, indexed=indexed)
+
+
+@pytest.mark.parametrize(
+    ("messages", "is_storm"),
+    [
+        pytest.param(list(paused_port(10)), False, id="fresh"),
+        pytest.param(list(paused_port(30)), False, id="refreshed every 30 s, paused from the first reading"),
+        pytest.param(list(paused_port(30, since_s=200)), False, id="refreshed every 30 s"),
+        pytest.param(list(paused_port(60, since_s=200)), False, id="refreshed every 60 s"),
+        pytest.param(list(paused_port(20, since_s=200)), False, id="refreshed every 20 s"),
+        pytest.param(list(paused_port(10, since_s=200, sent_gbps=0)), True, id="a storm"),
+        pytest.param(list(paused_port(30, since_s=200, sent_gbps=0)), True, id="a storm, refreshed every 30 s"),
+    ],
+)
+def test_a_counter_that_was_not_refreshed_is_unknown_and_not_zero(messages: list[Message], is_storm: bool) -> None:
+    """Bytes between two refreshes are no standstill; a real storm is found whatever the refresh period."""
+    assert ("PAUSE_RECEIVED_BEGAN" in {s.kind.name for s in symptoms_of(stage(), messages)}) is is_storm
+
+
+@pytest.mark.parametrize(
+    ("received", "ups"),
+    [
+        pytest.param([0] * 20, [], id="receives nothing"),
+        pytest.param([9] + [0] * 19, [], id="grows once after it went down"),
+        pytest.param([9] * 20, [120], id="receives"),
+        pytest.param([9] * 8 + [0] * 12, [120], id="receives, and then no longer"),
+    ],
+)
+def test_a_port_that_receives_frames_has_a_carrier_whatever_it_reports(received: Sequence[int], ups: list[int]) -> None:
+    """A standby member of a LAG may report down; two readings with frames from it show its carrier."""
+    total, messages = 10**9, [samples("p1-l0", t, {UP: {"d1": 1}, RX: {"d1": 10**9}}) for t in (80, 90)]
+    for n, grown in enumerate(received):
+        total += grown
+        messages.append(samples("p1-l0", 100 + 10 * n, {UP: {"d1": 0}, RX: {"d1": total}}))
+    found = symptoms_of(stage(), messages)
+    assert [after(s.at_ns) for s in found if s.kind.name == "CAME_UP"] == ups
+    downs = [after(s.at_ns) for s in found if s.kind.name == "WENT_DOWN"]
+    assert downs == ([100, 210] if len(set(received)) > 1 and ups else [100])
+
+
+@pytest.mark.parametrize("boots", [(7, 7), (7, 8)])
+@pytest.mark.parametrize(("counter", "restarts"), [(900, 0), (3, 1), (None, 1)])
+def test_a_restart_by_event_or_boot_id_needs_counters_that_began_again(
+    counter: int | None, restarts: int, boots: tuple[int, int]
+) -> None:
+    """An agent that restarted, or a stepped clock, excuses nothing. Without counters or a reading, it counts."""
+    reading: dict[Metric, dict[str, float | None]] = {UP: {"d1": 1}, RX: {"d1": counter}}
+    messages: list[Message] = [
+        samples("p1-l0", 0, {UP: {"d1": 1}, RX: {"d1": 500}}, boot_id=boots[0]),
+        event("p1-l0", 5, EventKind.DEVICE_REBOOT),
+        samples("p1-l0", 10, reading, boot_id=boots[1]),
+    ]
+    found = symptoms_of(stage(), messages)
+    assert len({(s.at_ns, s.by_event) for s in found if s.kind.name == "RESTARTED"}) == restarts * len(set(boots))
+    silent = symptoms_of(own := stage(), messages[:2])
+    silent += [o.message for o in own.advance_watermark(at(90)) if isinstance(o.message, Symptom)]
+    assert {after(s.at_ns) for s in silent if s.kind.name == "RESTARTED"} == {5}
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("b4_cached_bytes", {"CONGESTION_INCAST"}),
+        ("b4c_fresh_bytes", {"CONGESTION_INCAST"}),
+        ("b6_agent_restart_masks_flap", {"LINK_FLAP"}),
+        ("b6c_flap_alone", {"LINK_FLAP"}),
+        ("b7_dormant_standby", set()),
+        ("b8_sonic_alias_lldp", set()),
+        ("t1_rounded_10s", set()),
+    ],
+)
+def test_a_recording_after_a_public_report_has_only_the_true_finding(
+    case: str, expected: set[str], tmp_path: Path
+) -> None:
+    """See docs/field-reports.md for each of them."""
+    folder = DATA / "field" / "net" / "rec" / case
+    if not folder.is_dir():
+        pytest.skip(f"without the recording {folder}")
+    events, facts = folder / "events.csv", folder / "facts.jsonl"
+    recording = Recording(
+        (folder / "samples.csv.gz",), (events,) if events.exists() else (), facts if facts.exists() else None, None,
+        None, folder / "inventory",
+    )  # fmt: skip
+    out = tmp_path / "found.jsonl"
+    run(recording, Settings(), out)
+    text = out.read_text()
+    assert {name for name in CONDITIONS if f'"{name}"' in text} == expected
+
+
+CONDITIONS = (
+    "CONGESTION_INCAST", "CONGESTION_PFC_STORM", "LINK_FLAP", "LINK_DOWN", "LINK_MISCABLED", "DEVICE_DOWN",
+    "TELEMETRY_STALE", "CONGESTION_COLLAPSE", "CONGESTION_IMBALANCE", "RAIL_DEGRADED",
+)  # fmt: skip
