@@ -90,6 +90,15 @@ class Changes:
             else:
                 return
 
+    async def are_undone(self, changes: list[Change]) -> bool:
+        """Return whether another party has undone all of these changes; False without any, or if one is unreadable."""
+        try:
+            states = [(setting, await setting.read()) for setting in (self._planner.at(c.address) for c in changes)]
+        except ActionError as error:
+            log.warning("cannot check own changes error=%s", error)
+            return False
+        return bool(states) and not any(setting.is_out(present) for setting, present in states)
+
     async def is_complete(self, remediation: Remediation, settings: tuple[Setting, ...]) -> bool:
         """Return whether all settings are out of use, by interrupted own changes or by another party."""
         own = {change.address: change for change in self._journal.changes_of(remediation.target_id)}

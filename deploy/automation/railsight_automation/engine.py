@@ -62,6 +62,8 @@ class Engine:
         self._rejected: dict[str, None] = {}
         self._changes = Changes(journal, planner, lambda remediation: self._why_not(self._newest(remediation)), retry_s)
         self._targets: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._undone: set[str] = set()
+        """Remediations whose changes were all undone by another party at the last check."""
 
     async def observe(self, remediation: Remediation) -> None:
         """Retain the highest revision of a remediation."""
@@ -123,6 +125,27 @@ class Engine:
         else:
             async with self._targets[intent.remediation.target_id]:
                 await self._settle(intent)
+
+    async def check_changes(self) -> None:
+        """Report each target that another party has put back into service, after two checks that show it."""
+        for intent in list(self._journal.intents.values()):
+            remediation = intent.remediation
+            target = self._targets[remediation.target_id]
+            if intent.outcome != "DONE" or not intent.is_answered or target.locked():
+                continue
+            async with target:
+                changes = self._journal.changes_of(remediation.target_id, remediation.id)
+                if not await self._changes.are_undone(changes):
+                    self._undone.discard(remediation.id)
+                elif remediation.id not in self._undone:
+                    self._undone.add(remediation.id)
+                else:
+                    detail = listed("back in service by another party:", [change.address for change in changes])
+                    log.warning("%s remediation=%s", detail, remediation.id)
+                    await self._answers.send(remediation.id, "EXTERNAL", detail, {})
+                    for change in changes:
+                        self._journal.undone(remediation.target_id, change.address)
+                    self._undone.discard(remediation.id)
 
     async def _act(self, intent: Intent) -> None:
         remediation = intent.remediation

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 _POLL_MS = 500
 _RETRY_S = 2.0
 _LOSS_S = 10.0
+_CHECK_S = 30.0
+"""The interval at which own changes are read; two readings report that another party has undone them (choice)."""
 
 
 class Record(Protocol):
@@ -118,7 +120,9 @@ class Service:
         journal: Journal,
         status: Status | None = None,
         answers: KafkaAnswers | None = None,
+        check_s: float = _CHECK_S,
     ) -> None:
+        self._check_s = check_s
         self._consumer = consumer
         self._engine = engine
         self._journal = journal
@@ -135,7 +139,12 @@ class Service:
         try:
             for remediation_id in self._engine.interrupted():
                 self._start(self._engine.resume(remediation_id))
+            check: asyncio.Task[None] | None = None
+            check_s = asyncio.get_running_loop().time() + self._check_s
             while True:
+                now_s = asyncio.get_running_loop().time()
+                if now_s >= check_s and (check is None or check.done()):
+                    check, check_s = self._start(self._engine.check_changes()), now_s + self._check_s
                 for remediation_id in ids:
                     self._start(self._engine.carry_out(remediation_id))
                 await asyncio.sleep(0)
@@ -147,8 +156,10 @@ class Service:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
-        self._tasks.add(asyncio.create_task(work))
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        return task
 
     def _collect(self) -> None:
         for task in [task for task in self._tasks if task.done()]:

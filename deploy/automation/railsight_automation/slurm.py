@@ -22,6 +22,7 @@ _STATE = re.compile(r"\bState=(\S+)")
 _REASON = re.compile(r"\bReason=(.*?) \[[^\[\]]*@[^\[\]]*\]")
 _REASON_LENGTH = 120
 _BUSY = {"COMPLETING", "REBOOT_REQUESTED", "REBOOT_ISSUED", "RESERVED", "PLANNED"}
+_MAINTENANCE = {"MAINTENANCE", "MAINT"}
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,9 @@ def reason_text(remediation: Remediation) -> str:
 def busy_text(node: str, shown: str) -> str:
     """Return why a node is in use, from a line of `scontrol show node -o`; empty if it is idle or down."""
     flags = node_flags(shown)
-    is_idle = flags & {"IDLE", "DOWN"} and not flags & _BUSY
+    # A reservation for maintenance has no jobs; any other one is for jobs that are about to start.
+    busy = _BUSY - {"RESERVED"} if flags & _MAINTENANCE else _BUSY
+    is_idle = flags & {"IDLE", "DOWN"} and not flags & busy
     return "" if is_idle else f"node {node} is {'+'.join(sorted(flags))}"
 
 

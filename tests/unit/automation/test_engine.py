@@ -496,3 +496,23 @@ async def test_a_compacted_journal_has_the_same_state(automation: Automation) ->
     assert (automation.journal.intents, automation.journal.changes, automation.journal.positions) == before
     automation.journal.compact(NOW_NS + 32 * 86_400 * 10**9)
     assert automation.journal.intents == {} and automation.journaled == ["z policy", "a policy"]
+
+
+async def test_a_target_that_another_party_put_back_is_reported_once(automation: Automation) -> None:
+    """After two checks that find every own change undone; some of them, or an unreadable one, are not enough."""
+    await automation.deliver()
+    devices = automation.devices
+    first, *others = devices.values
+    for values, errors in (("in", set(others)), ("foreign", set()), ("out", set())):
+        devices.values |= {first: "in"} | dict.fromkeys(others, values)
+        devices.errors = errors
+        for _ in range(3):
+            await automation.engine.check_changes()
+    assert automation.sent.outcomes() == ["ACCEPTED", "DONE"]
+    devices.values |= dict.fromkeys(others, "in")
+    await automation.engine.check_changes()
+    assert automation.sent.outcomes() == ["ACCEPTED", "DONE"]
+    for _ in range(3):
+        await automation.engine.check_changes()
+    assert [outcome for _, outcome, _ in automation.sent.sent] == ["ACCEPTED", "DONE", "EXTERNAL"]
+    assert first in automation.sent.detail()

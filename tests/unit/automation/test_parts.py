@@ -15,7 +15,7 @@ from railsight_automation.journal import Change
 from railsight_automation.links import EnabledSetting, LinkParams, Links, PolicySetting
 from railsight_automation.messages import decode_remediation, encode_result, rfc3339, unix_ns
 from railsight_automation.planning import CONFIGURED_BY, Parts
-from railsight_automation.slurm import NodeSetting, NodeState, SlurmHosts, SlurmParams, node_state
+from railsight_automation.slurm import NodeSetting, NodeState, SlurmHosts, SlurmParams, busy_text, node_state
 
 from streams.wire import codec
 from streams.wire.models import Action, Outcome, RemediationResult
@@ -192,6 +192,19 @@ def test_a_node_is_read_from_scontrol(state: str, reason: str, is_drained: bool,
     assert node_state(SHOWN.format(state=state, reason=reason)) == NodeState(
         is_drained=is_drained, owner=owner, reason=foreign
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "is_busy"),
+    [
+        ("IDLE", False), ("IDLE+DRAIN", False), ("DOWN*", False), ("IDLE+MAINTENANCE+RESERVED", False),
+        ("IDLE+DRAIN+MAINTENANCE+RESERVED", False), ("IDLE+RESERVED", True), ("IDLE+PLANNED", True), ("MIXED", True),
+        ("ALLOCATED+MAINTENANCE+RESERVED", True), ("IDLE+COMPLETING+MAINTENANCE+RESERVED", True),
+    ],
+)  # fmt: skip
+def test_a_node_in_a_reservation_for_maintenance_is_idle(state: str, is_busy: bool) -> None:
+    """It was reserved for the repair; another reservation is for jobs."""
+    assert bool(busy_text("h1", f"NodeName=h1 State={state} ")) is is_busy
 
 
 def test_output_without_a_state_is_an_error() -> None:

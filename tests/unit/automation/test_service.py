@@ -102,12 +102,12 @@ class FakeKafka:
 
 
 @asynccontextmanager
-async def running(kafka: FakeKafka, folder: Path) -> AsyncIterator[Journal]:
+async def running(kafka: FakeKafka, folder: Path, devices: Devices | None = None) -> AsyncIterator[Journal]:
     """Run the service on settings in memory."""
     journal = Journal(folder / "journal.jsonl")
     answers = KafkaAnswers(kafka, "results", ACTOR, lambda: NOW_NS, ConnectionError, retry_s=0.001, losses="losses")
-    engine = Engine(journal, MemoryPlanner(Devices()), answers, ACTOR, lambda: NOW_NS)
-    task = asyncio.create_task(Service(kafka, engine, journal, answers=answers).run())
+    engine = Engine(journal, MemoryPlanner(devices or Devices()), answers, ACTOR, lambda: NOW_NS)
+    task = asyncio.create_task(Service(kafka, engine, journal, answers=answers, check_s=0.001).run())
     try:
         yield journal
     finally:
@@ -115,6 +115,16 @@ async def running(kafka: FakeKafka, folder: Path) -> AsyncIterator[Journal]:
         with pytest.raises(asyncio.CancelledError):
             await task
         journal.close()
+
+
+async def test_own_changes_are_checked_while_the_service_runs(tmp_path: Path) -> None:
+    """Another party puts the link back into service."""
+    kafka, devices = FakeKafka(), Devices()
+    kafka.append(remediation_json())
+    async with running(kafka, tmp_path, devices):
+        assert await kafka.until(2) == ["ACCEPTED", "DONE"]
+        devices.values = dict.fromkeys(devices.values, "in")
+        assert (await kafka.until(3))[-1] == "EXTERNAL"
 
 
 async def test_an_approval_is_answered_twice_and_its_offset_is_stored(tmp_path: Path) -> None:
