@@ -64,31 +64,25 @@ def test_all_problems_are_reported_at_once_by_name(tmp_path: Path) -> None:
     assert "door.colour: unknown setting (in RAILSIGHT__DOOR__COLOUR)" in lines
 
 
-def test_invalid_toml_is_refused_with_its_line(tmp_path: Path) -> None:
-    """The error has the line of the first problem and no traceback."""
+def test_a_file_that_is_missing_or_no_toml_is_refused_by_name(tmp_path: Path) -> None:
+    """The error of TOML has its line; a typo in the path does not start a pipeline with the defaults."""
     (line,) = refused(written(tmp_path, "[door\n"))
-    assert "railsight.toml" in line
-    assert "line 1" in line
-
-
-def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
-    """A typo in the path does not start a pipeline with the defaults."""
+    assert "railsight.toml" in line and "line 1" in line
     (line,) = refused(tmp_path / "nowhere.toml")
     assert line.endswith("nowhere.toml: No such file or directory")
 
 
-def test_a_secret_comes_from_a_file_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "environ"),
+    [('[door]\npassword_file = "{}"\n', {}), ("", {"RAILSIGHT__DOOR__PASSWORD": "hunter2"})],
+    ids=["file", "environment"],
+)
+def test_a_secret_comes_from_a_file_of_its_own_or_the_environment(
+    tmp_path: Path, text: str, environ: dict[str, str]
+) -> None:
     """`x_file` is the path of the file; its last newline is not part of the secret."""
     (tmp_path / "secret").write_text("hunter2\n")
-    path = written(tmp_path, f'[door]\npassword_file = "{tmp_path / "secret"}"\n')
-    password = load_model(House, path, {}).door.password
-    assert password is not None
-    assert password.get_secret_value() == "hunter2"
-
-
-def test_a_secret_comes_from_the_environment() -> None:
-    """RAILSIGHT__DOOR__PASSWORD sets it."""
-    password = load_model(House, None, {"RAILSIGHT__DOOR__PASSWORD": "hunter2"}).door.password
+    password = load_model(House, written(tmp_path, text.format(tmp_path / "secret")), environ).door.password
     assert password is not None
     assert password.get_secret_value() == "hunter2"
 
@@ -115,13 +109,13 @@ def test_an_unreadable_secret_file_is_refused(tmp_path: Path) -> None:
     assert line == f"door.password_file: cannot read /nonexistent/secret: No such file or directory (in {path})"
 
 
-@pytest.mark.parametrize("name", ["RAILSIGHT__", "RAILSIGHT____PORT", "RAILSIGHT__DOOR__"])
-def test_a_malformed_variable_is_refused(name: str) -> None:
-    """A variable with the prefix and without a setting is an error."""
-    assert any(line.startswith(name) for line in refused(None, {name: "1"}))
-
-
-def test_a_variable_below_a_value_is_refused() -> None:
-    """A setting cannot also be a section."""
-    lines = refused(None, {"RAILSIGHT__DOOR": "1", "RAILSIGHT__DOOR__PORT": "2"})
-    assert any(line.startswith("RAILSIGHT__DOOR__PORT") for line in lines)
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("RAILSIGHT__", {}), ("RAILSIGHT____PORT", {}), ("RAILSIGHT__DOOR__", {}),
+        ("RAILSIGHT__DOOR__PORT", {"RAILSIGHT__DOOR": "1"}),
+    ],
+)  # fmt: skip
+def test_a_malformed_variable_is_refused(name: str, others: dict[str, str]) -> None:
+    """A variable with the prefix and without a setting, and one below a value, are errors."""
+    assert any(line.startswith(name) for line in refused(None, others | {name: "2"}))
