@@ -147,3 +147,19 @@ def test_an_unknown_instruction_would_be_found() -> None:
     """A misspelt one is named."""
     with pytest.raises(AssertionError, match="CPOY"):
         stages("FROM python:3.12-slim\nCPOY a b\n")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name}")
+def test_the_context_has_every_file_that_is_copied(file: Path) -> None:
+    """A path that the ignore file leaves out ends the build at its COPY."""
+    ignore = file.with_name(f"{file.name}.dockerignore")
+    if not ignore.exists():
+        pytest.skip("its context is the whole folder")
+    allowed = {line[1:] for line in ignore.read_text().splitlines() if line.startswith("!")}
+    copies = [line.split()[1:-1] for line in file.read_text().splitlines() if line.startswith("COPY ")]
+    sources = {source for words in copies if not words[0].startswith("--from") for source in words}
+    missing = {
+        source for source in sources
+        if not any(source == path or source.startswith(f"{path}/") or path.startswith(f"{source}/") for path in allowed)
+    }  # fmt: skip
+    assert sources and not missing

@@ -13,7 +13,7 @@ from streams.instrument.shipped import PACKAGE, shipped
 ROOT = Path(__file__).parents[3]
 COPIES = (
     "dashboards/json", "deploy/alertmanager", "deploy/automation/railsight_automation", "deploy/examples",
-    "deploy/prometheus", "docs/schemas", "proto/streams",
+    "deploy/prometheus", "docs/runbooks", "docs/schemas", "proto/streams",
 )  # fmt: skip
 
 
