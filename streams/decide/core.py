@@ -15,7 +15,8 @@ from streams.decide.guard_context import GuardContext, Proposal
 from streams.decide.guards import Decision
 from streams.decide.params import DecideParams
 from streams.decide.policy import Policy
-from streams.decide.state import Case, DecideState, Remedy
+from streams.decide.state import ACTOR, Case, DecideState, Remedy
+from streams.fabric.ids import Port
 from streams.wire.models import (
     Action,
     Cause,
@@ -23,13 +24,16 @@ from streams.wire.models import (
     Control,
     ControlAnswer,
     ControlEffect,
+    Event,
+    EventKind,
     Finding,
     Remediation,
+    Source,
     Verdict,
 )
 from streams.wire.models import RemediationState as State
 from streams.wire.stage import Output
-from streams.wire.topics import CONTROL_ANSWERS, CONTROLS, REMEDIATIONS, REMEDIATIONS_OPEN
+from streams.wire.topics import CONTROL_ANSWERS, CONTROLS, EVENTS, REMEDIATIONS, REMEDIATIONS_OPEN
 
 _LOST = (Condition.LINK_DOWN, Condition.DEVICE_DOWN)
 """Conditions in which a link or device carries no traffic."""
@@ -96,6 +100,12 @@ class Core:
         """Remove a control that has ended, and its answer, from their topics."""
         self.remove_answer(control_id)
         self.outputs.append(Output(CONTROLS, None, key=control_id))
+
+    def request_readings(self, port: Port) -> None:
+        """Request the readings of a port from `measure`."""
+        at_ns = self.now_ns
+        request = Event(port.device, port.port, EventKind.WATCH, at_ns, at_ns, Source.SOURCE_UNSPECIFIED, ACTOR)
+        self.outputs.append(Output(EVENTS, request))
 
     def drain(self) -> list[Output]:
         """Return the revisions added since the last call."""

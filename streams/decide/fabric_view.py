@@ -259,9 +259,12 @@ class FabricView:
 
     def qualifies(self, target: Subject, after_ns: int = 0) -> bool:
         """Return whether a link, or every link of a host, is proven sound by readings after a time."""
-        if target.id in self.topology.links:
-            return self.links.qualification(target.id, after_ns).qualified
-        if target.a is None or target.id != device_id(target.a.device):
-            return False  # the inventory no longer has the link
-        links = self.topology.uplinks_of.get(target.a.device, ())
+        links = self.links_of(target)
         return bool(links) and all(self.links.qualification(link.id, after_ns).qualified for link in links)
+
+    def links_of(self, target: Subject) -> Sequence[TopologyLink]:
+        """Return a link, or every link of a host; empty if the inventory does not have the target any more."""
+        if (link := self.topology.links.get(target.id)) is not None:
+            return (link,)
+        is_device = target.a is not None and target.id == device_id(target.a.device)
+        return self.topology.uplinks_of.get(target.a.device, ()) if target.a is not None and is_device else ()

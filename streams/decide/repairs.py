@@ -28,6 +28,9 @@ RESTORES = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
 _MAX_RESTORES = 10
 """Restores in a row without success; with pauses that double they take 17 hours (choice). Then only a person acts."""
 
+_REQUEST_NS = 3_600_000_000_000
+"""Readings are requested again after an hour, half of the time for which `measure` sends them."""
+
 _UNANSWERED = (Action.DRAIN_LINK, Action.REPAIR_LINK)
 """Actions whose result the ports of a link show."""
 
@@ -42,6 +45,7 @@ def advance(core: Core) -> None:
     """Verify the repaired targets, and issue, revoke and end orders."""
     _return_hosts_with_jobs(core)
     _escalate_removed(core)
+    _request_readings(core)
     _verify(core)
     for remedy in core.in_state(State.DRAINED):
         _advance_repair(core, remedy)
@@ -212,6 +216,17 @@ def _return_hosts_with_jobs(core: Core) -> None:
         started = [job for job in topology.jobs_on([end.device], core.now_ns) if job not in before]
         if started:
             remedies.move(core, remedy, Event.RETURNED, f"job {started[0]} started on the host: it is in service")
+
+
+def _request_readings(core: Core) -> None:
+    """Request readings of the targets that are out of service from `measure`, also of ports that never had a fault."""
+    for remedy in core.in_state(State.DRAINED, State.VERIFYING, State.RESTORING, State.ESCALATED):
+        if not remedy.isolates or core.now_ns < remedy.requested_ns + _REQUEST_NS:
+            continue
+        remedy.requested_ns = core.now_ns
+        for link in core.fabric.links_of(remedy.record.target):
+            for end in (link.lower, link.upper):
+                core.request_readings(end)
 
 
 def _escalate_removed(core: Core) -> None:

@@ -206,6 +206,8 @@ class Remedy:
     """Repairs after which the target did not qualify, without another known step."""
     repaired_ns: int = 0
     """The time of the last reported repair; only readings after it prove that it helped."""
+    requested_ns: int = 0
+    """The time of the newest request for readings of its target."""
     past_orders: dict[str, PastOrder] = field(default_factory=dict)
     """Order id -> an accepted order without a result that is not open any more."""
     handled: list[str] = field(default_factory=list)

@@ -23,7 +23,7 @@ from streams.wire.models import (
     Source,
 )
 from streams.wire.stage import Output, RecoverableStage, Stage
-from streams.wire.topics import EPISODES, FINDINGS, PORT_STATES, REMEDIATIONS, SUMMARIES, SYMPTOMS
+from streams.wire.topics import EPISODES, EVENTS, FINDINGS, PORT_STATES, REMEDIATIONS, SUMMARIES, SYMPTOMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,7 @@ class Driver:
             EPISODES: stages.attribute,
             FINDINGS: stages.decide,
             PORT_STATES: stages.decide,
+            EVENTS: stages.measure,
         }
         self._conclusions: list[Conclusion] = []
         self._watermark_ns = 0

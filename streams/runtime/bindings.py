@@ -125,7 +125,13 @@ BINDINGS: dict[str, Binding] = {
             repeated=(topics.PORT_STATES,),
             recovered=(topics.CONTROLS,),
             history=(topics.REMEDIATIONS,),
-            outputs=(topics.REMEDIATIONS, topics.REMEDIATIONS_OPEN, topics.CONTROL_ANSWERS, topics.CONTROLS),
+            outputs=(
+                topics.REMEDIATIONS,
+                topics.REMEDIATIONS_OPEN,
+                topics.CONTROL_ANSWERS,
+                topics.CONTROLS,
+                topics.EVENTS,
+            ),
             is_transactional=True,
         ),
     )

@@ -59,6 +59,7 @@ class EventKind(IntEnum):
     LOG = 12
     SLOT_POWER = 13
     NCCL = 14
+    WATCH = 15
 
 
 @dataclass(slots=True)  # not frozen, like Samples: creating a frozen one takes four times as long

@@ -55,6 +55,11 @@ class PortPublisher:
                 for key, port in self._states.ports_of(message):
                     self._quality.watch(key, port, message)
 
+    def request(self, event: Event) -> None:
+        """Watch a port that `decide` needs readings of, at all sources that read it."""
+        for key, port in self._states.ports_of(event):
+            self._quality.request(key, port, event.at_ns)
+
     def is_due(self, watermark_ns: int) -> bool:
         """Return whether anything is to be published that does not follow from symptoms and windows."""
         states = self._states

@@ -1,6 +1,7 @@
 """Accumulates the readings of ports with a recent fault, and publishes the result once in `readings_s`.
 
-`decide` restores a link only on such evidence. A port is watched for five days after a transition, an administrative
+`decide` restores a link only on such evidence, and requests it of the ports of its targets, which need not have had a
+fault: those of a cordoned host. A port is watched for five days after a transition, an administrative
 down, errors, a high BER, a loss of light, or a PFC storm. A repair takes at most four days (CorrOpt) and takes the link
 down, which restarts the five days. Readings count only while the port is up; a transition or a gap begins a new run.
 """
@@ -25,9 +26,12 @@ from streams.wire.topics import PORT_STATES
 WATCH_NS = ns(5 * 86_400)
 """Four days until a repair at the latest (CorrOpt, SIGCOMM'17), and one day to report and verify it."""
 
+REQUEST_NS = ns(7200)
+"""A request is repeated every hour while its target is out of service; one may be lost."""
+
 MAX_PORTS = 1024
-"""The most watched ports in a partition; the port with the oldest last trigger is dropped. 8,192 ports with 8
-partitions send 137 records a second; a fabric of 131,072 GPUs has some 40 faulty links a day."""
+"""The most watched ports in a partition; the port with the oldest last trigger is dropped, a requested one last. 8,192
+ports with 8 partitions send 137 records a second; a fabric of 131,072 GPUs has some 40 faulty links a day."""
 
 _STORMS = (SymptomKind.PAUSE_SENT_BEGAN, SymptomKind.PFC_WATCHDOG_STORM)
 """The policy also drains a NIC's link for these."""
@@ -57,6 +61,8 @@ class WatchedPort:
     """Level -> the reading that is nearest to its limit, and the limit."""
     best: dict[Column, float] = field(default_factory=dict)
     """The best reading of each level since the port is watched."""
+    requested_ns: int = 0
+    """The end of the newest request of `decide`."""
 
     def begin(self, at_ns: int) -> None:
         """Begin to accumulate at a reading."""
@@ -112,12 +118,7 @@ class QualityWatch:
     def watch(self, key: SourceKey, port: str, trigger: Symptom | Window) -> None:
         """Watch a port from now on, or for longer."""
         at_ns = trigger.at_ns
-        own = self.ports.setdefault(key, {})
-        watched = own.pop(port, None) or WatchedPort(at_ns + WATCH_NS)
-        watched.until_ns = max(watched.until_ns, at_ns + WATCH_NS)
-        own[port] = watched  # moves it behind the others, as below
-        self._by_age.pop((key, port), None)
-        self._by_age[key, port] = None
+        watched = self._extend(key, port, at_ns + WATCH_NS)
         if isinstance(trigger, Window):
             for metric, index, *levels in zip(
                 trigger.metric, trigger.index, trigger.value, trigger.before, strict=True
@@ -126,8 +127,28 @@ class QualityWatch:
                     watched.best[metric, index] = max(watched.best.get((metric, index), levels[0]), *levels)
         elif watched.begin_ns <= at_ns and trigger.kind in LINK_KINDS:
             watched.begin_ns = 0
+        self._limit(at_ns)
+
+    def request(self, key: SourceKey, port: str, at_ns: int) -> None:
+        """Watch a port because `decide` needs its readings."""
+        watched = self._extend(key, port, at_ns + REQUEST_NS)
+        watched.requested_ns = max(watched.requested_ns, at_ns + REQUEST_NS)
+        self._limit(at_ns)
+
+    def _extend(self, key: SourceKey, port: str, until_ns: int) -> WatchedPort:
+        own = self.ports.setdefault(key, {})
+        watched = own.pop(port, None) or WatchedPort(until_ns)
+        watched.until_ns = max(watched.until_ns, until_ns)
+        own[port] = watched  # moves it behind the others, as below
+        self._by_age.pop((key, port), None)
+        self._by_age[key, port] = None
+        return watched
+
+    def _limit(self, at_ns: int) -> None:
+        """Drop the oldest port beyond the limit; one that `decide` requested only if all are requested."""
         if len(self._by_age) > MAX_PORTS:
-            self._drop(*next(iter(self._by_age)))
+            others = (own for own in self._by_age if self.ports[own[0]][own[1]].requested_ns <= at_ns)
+            self._drop(*next(others, next(iter(self._by_age))))
 
     def _drop(self, key: SourceKey, port: str) -> None:
         del self._by_age[key, port]
@@ -219,7 +240,7 @@ class QualityWatch:
             [
                 *key, port, own.until_ns, own.begin_ns, own.end_ns, own.ber, list(own.growth.items()),
                 [[family, *level] for family, level in own.nearest.items()],
-                [[*column, level] for column, level in own.best.items()],
+                [[*column, level] for column, level in own.best.items()], own.requested_ns,
             ]
             for key, port in self._by_age
             for own in (self.ports[key][port],)
@@ -227,13 +248,13 @@ class QualityWatch:
 
     def load(self, data: Sequence[Any]) -> None:
         """Restore the state that `dump` returned."""
-        for device, number, port, until_ns, begin_ns, end_ns, ber, growth, nearest, best in data:
+        for device, number, port, until_ns, begin_ns, end_ns, ber, growth, nearest, best, *requested in data:
             key = device, Source(number)
             self._by_age[key, port] = None
             self.ports.setdefault(key, {})[port] = WatchedPort(
                 until_ns, begin_ns, end_ns, ber, {Metric(metric): value for metric, value in growth},
                 {Metric(family): (level, limit) for family, level, limit in nearest},
-                {(Metric(metric), index): level for metric, index, level in best},
+                {(Metric(metric), index): level for metric, index, level in best}, *requested,
             )  # fmt: skip
 
 

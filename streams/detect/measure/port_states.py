@@ -23,6 +23,7 @@ from streams.fabric.topology import Topology
 from streams.wire.models import (
     IDLE_NS,
     NO_INDEX,
+    Event,
     PortState,
     PortStates,
     ReadingsHeartbeat,
@@ -111,7 +112,7 @@ class PortStateTracker:
         known = self.sources[key]
         return known.since_ns.get(port, known.first_ns)
 
-    def ports_of(self, symptom: Symptom | Window) -> Iterator[tuple[SourceKey, str]]:
+    def ports_of(self, symptom: Symptom | Window | Event) -> Iterator[tuple[SourceKey, str]]:
         """Yield the sources that read a symptom's port, and its name there; only its own source if that reads ports."""
         device, own = symptom.device, (symptom.device, symptom.source)
         for key in [own] if own in self.sources else [(device, s) for s in Source if (device, s) in self.sources]:

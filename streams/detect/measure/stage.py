@@ -229,6 +229,9 @@ class Measure:
         return at_ns
 
     def _event(self, event: Event) -> list[Symptom]:
+        if event.kind is EventKind.WATCH:
+            self._ports.request(event)
+            return []
         at_ns, arrived_ns = event.at_ns, event.received_at_ns or event.at_ns
         known = self._liveness.sources.get((event.device, event.source))
         at_ns = self._liveness.clock_of(event.device, event.source).corrected_ns(at_ns, arrived_ns)

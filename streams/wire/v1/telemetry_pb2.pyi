@@ -225,6 +225,8 @@ class Event(_message.Message):
         """the PCIe slot of a NIC gives too little power"""
         NCCL: Event._Kind.ValueType  # 14
         """what NCCL reports about a job: read by the verdict on it, by no detector"""
+        WATCH: Event._Kind.ValueType  # 15
+        """`decide` requests readings of the port, until its target qualifies"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Event.Kind.ValueType  # 0
@@ -244,6 +246,8 @@ class Event(_message.Message):
     """the PCIe slot of a NIC gives too little power"""
     NCCL: Event.Kind.ValueType  # 14
     """what NCCL reports about a job: read by the verdict on it, by no detector"""
+    WATCH: Event.Kind.ValueType  # 15
+    """`decide` requests readings of the port, until its target qualifies"""
 
     DEVICE_FIELD_NUMBER: _builtins.int
     PORT_FIELD_NUMBER: _builtins.int

@@ -142,6 +142,7 @@ EVENTS: dict[EventKind, tuple[tuple[str, ...], str]] = {
     EventKind.LOG: ((_GPU,), "lines of a GPU's driver that are an Xid without its number; the others are stored"),
     EventKind.SLOT_POWER: ((*_LINK, _RAIL, _PCIE), ""),
     EventKind.NCCL: ((), "the verdict on a job reads it (`railsight job`)"),
+    EventKind.WATCH: ((), "a request of `decide` for the readings of a port, by which its target qualifies"),
 }
 """Kinds of events, the detectors that read them, and why not."""
 

@@ -15,6 +15,8 @@ from streams.wire.models import (
     Control,
     ControlKind,
     Coverage,
+    Event,
+    EventKind,
     Message,
     Outcome,
     Remediation,
@@ -23,6 +25,7 @@ from streams.wire.models import (
     Verdict,
 )
 from streams.wire.models import RemediationState as State
+from streams.wire.stage import Output
 from tests.fixtures.decide_stage import (
     NO_CAPS,
     TOP,
@@ -339,3 +342,24 @@ def test_readings_that_end_before_now_are_no_proof() -> None:
     stage.process(sound(LINK, 1000, 1950))
     assert [one.state for one in orders(advance(stage, 2001), Action.RESTORE_LINK)] == [State.APPROVED]
     assert open_states(stage)[drain.id] is State.RESTORING
+
+
+@pytest.mark.parametrize("port", [PORT, "p1-h1"])
+def test_the_readings_of_a_target_are_requested_while_it_is_out_of_service(port: str) -> None:
+    """Both ends of a link, and of every link of a cordoned host; every hour, until it is in service again."""
+    fault = Condition.LINK_FLAP if port == PORT else Condition.HOST_GPU_FAULT
+    stage = deciding()
+    (known,) = decisions(stage, finding(port, fault, severity=Severity.CRITICAL, cause=Cause.GPU_OFF_BUS))
+    approval = remediations(stage.process([control(ControlKind.APPROVE, known.id)]))
+    assert requests(stage.advance_watermark(at(13))) == set(), "not before it is carried out"
+    carry_out(stage, (*approval, known)[0])
+    links = [TOP.links[LINK]] if port == PORT else TOP.uplinks_of["p1-h1"]
+    ends = {end for link in links for end in (link.lower, link.upper)}
+    assert [requests(stage.advance_watermark(at(t))) for t in (14, 15, 3613, 3614)] == [ends, set(), set(), ends]
+    stage.process([control(ControlKind.RETURNED, known.id, 3615)])
+    assert requests(stage.advance_watermark(at(9000))) == set()
+
+
+def requests(outputs: Sequence[Output]) -> set[tuple[str, str]]:
+    events = [one.message for one in outputs if isinstance(one.message, Event) and one.message.kind is EventKind.WATCH]
+    return {(one.device, one.port) for one in events}

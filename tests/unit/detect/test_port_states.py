@@ -10,6 +10,7 @@ from streams.detect.measure import port_quality
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.wire.models import (
+    Event,
     EventKind,
     Message,
     PortQuality,
@@ -17,6 +18,7 @@ from streams.wire.models import (
     PortState,
     PortStates,
     ReadingsHeartbeat,
+    Source,
 )
 from streams.wire.stage import Output
 from streams.wire.topics import PORT_STATES
@@ -236,3 +238,21 @@ def test_watched_ports_are_bounded_and_expire(monkeypatch: pytest.MonkeyPatch) -
     assert {r.port for r in _qualities(world, 700) if after(r.begin_ns) >= 500} == {"u2", "u3"}
     monkeypatch.setattr(port_quality, "WATCH_NS", 300 * 10**9)
     assert max(after(r.end_ns) for r in _qualities(world, 1000) if r.port == "u3") <= 415 + 300 + 60
+
+
+def test_a_port_without_a_fault_is_read_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cordoned host had no fault of a port, so it never qualified; more faulty ports than fit do not displace it."""
+    monkeypatch.setattr(port_quality, "MAX_PORTS", 4)
+    world = SmallWorld(down={f"p1-l0/u{n}": [(95 + 100 * n, 115 + 100 * n)] for n in range(4)})
+    first, own = stage(), stage()
+    rounds = list(with_quality(world.rounds(9000)))
+    request = Event("p1-l0", "d1", EventKind.WATCH, at(60), at(60), Source.SOURCE_UNSPECIFIED, "decide")
+    begin = [one for one in rounds if one.sampled_at_ns <= at(60)]
+    emitted(first, [*begin, request])
+    own.restore(first.snapshot())
+    found = emitted(own, rounds[len(begin) :])
+    read = [
+        r for m in found if isinstance(m, PortQuality) and m.device == "p1-l0" for r in m.readings if r.port == "d1"
+    ]
+    assert after(read[0].begin_ns) <= 120 and not [b for a, b in pairwise(read) if a.end_ns != b.begin_ns]
+    assert 7200 <= after(read[-1].end_ns) <= 7200 + 120, "until the request ends"
