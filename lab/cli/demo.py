@@ -12,8 +12,9 @@ from lab.demo.acting import DEFAULT_S
 from lab.demo.grafana import HOW_TO, find_program
 from lab.demo.report import Report
 from lab.demo.session import playback_plan, run_demo
-from streams.cli.options import AsJson
+from streams.cli.options import AsJson, WithoutSandbox
 from streams.cli.printing import print_text
+from streams.embedded.clickhouse.params import WITHOUT_SANDBOX
 from streams.runtime.foreground import INTERRUPTED
 
 
@@ -40,6 +41,7 @@ def demo(
     ] = False,
     run_dir: Annotated[Path | None, typer.Option(help="Folder for data and logs; default: a new one.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Do not remove that folder at the end.")] = False,
+    without_sandbox: WithoutSandbox = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the whole pipeline on this machine and show its findings; exit 1 if a fault is missed or one is invented.
@@ -51,6 +53,8 @@ def demo(
     playback = playback_plan(recording, inventory, truth, speed)
     for line in playback.playback.rejected if playback is not None else ():
         print_text(f"railsight: {line}", err=True)
+    if without_sandbox:
+        print_text(f"railsight: {WITHOUT_SANDBOX}", err=True)
     with_grafana = grafana and _has_grafana()
     # textual draws the screen on standard error.
     draws_screen = sys.stdout.isatty() and sys.stderr.isatty() and not headless and not as_json
@@ -65,6 +69,7 @@ def demo(
         act=act,
         with_grafana=with_grafana,
         seed=seed,
+        without_sandbox=without_sandbox,
     )
     if report is None:
         raise typer.Exit(INTERRUPTED)

@@ -38,6 +38,7 @@ class DemoPlan:
     """Automation carries out remediations that `decide` approves; the simulated links flap until they are repaired."""
     grafana: bool = False
     """A Grafana shows the boards: the one at GRAFANA_URL, or one from PATH."""
+    without_sandbox: bool = False
 
 
 CONFIG = "railsight.toml"

@@ -104,7 +104,7 @@ class Demo:
         folder, supervisor = self.plan.folder, self.supervisor
         self.phase = "starting Kafka and ClickHouse"
         reader = grafana.READER if self.plan.grafana else None
-        servers = await start_servers(supervisor, folder, reader=reader)
+        servers = await start_servers(supervisor, folder, reader=reader, without_sandbox=self.plan.without_sandbox)
         config = process_specs.write_config(folder, servers, self.plan)
         self.running_settings = load(config, None, os.environ)
         self.addresses = {

@@ -81,6 +81,7 @@ def run_demo(
     act: bool = False,
     with_grafana: bool = False,
     seed: int = 1,
+    without_sandbox: bool = False,
 ) -> Report | None:
     """Run one demo and return its report; None if a signal ended it.
 
@@ -94,7 +95,9 @@ def run_demo(
     with run_folder(run_dir, keep=keep or run_dir is not None) as folder:
         supervisor = Supervisor(folder)
         demo = Demo(
-            DemoPlan(folder, seconds, seed, playback, alertmanager, act, with_grafana), DemoState(started_s), supervisor
+            DemoPlan(folder, seconds, seed, playback, alertmanager, act, with_grafana, without_sandbox),
+            DemoState(started_s),
+            supervisor,
         )
         display = _draw_screen(demo) if print_progress is None else _print_progress(demo, print_progress)
         report = run_and_stop(demo.run(), display, supervisor.stop)

@@ -20,6 +20,9 @@ from streams.wire.topics import OPERATOR, READER, Access
 
 Config = Annotated[Path | None, typer.Option("--config", help="The configuration file (TOML); default: none.")]
 Bootstrap = Annotated[str | None, typer.Option(help="Kafka's addresses; default: those of the configuration.")]
+WithoutSandbox = Annotated[
+    bool, typer.Option("--without-sandbox", help="Run ClickHouse without its sandbox, where Linux has no Landlock.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 TIMES = ["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from streams.cli.options import AsJson, Config, collector_params, local_instance, settings_of
+from streams.cli.options import AsJson, Config, WithoutSandbox, collector_params, local_instance, settings_of
 from streams.cli.printing import Cell, Output, OutputForm, echo, form_of, print_rows, print_text
 from streams.config.settings import Settings, load
 from streams.embedded.directories import locked
@@ -27,6 +27,7 @@ def up(
         Path | None,
         typer.Option(help="Folder of the parts' logs; default: run in runtime.data, or in the user's data folder."),
     ] = None,
+    without_sandbox: WithoutSandbox = False,
 ) -> None:
     """Run everything until Ctrl-C or SIGTERM: Kafka and ClickHouse too, unless the configuration names others.
 
@@ -41,7 +42,8 @@ def up(
         supervisor = Supervisor(folder)
         cadence_s = max(getattr(params, "cadence_s", 0.0) for params in settings.collectors.values())
         watch = watch_blindness(lambda: _settings_of_running(config), print_text, cadence_s)
-        run_and_stop(run_pipeline(supervisor, settings, config.resolve(), print_text), watch, supervisor.stop)
+        pipeline = run_pipeline(supervisor, settings, config.resolve(), print_text, without_sandbox=without_sandbox)
+        run_and_stop(pipeline, watch, supervisor.stop)
 
 
 def _settings_of_running(config: Path) -> Settings | None:

@@ -12,11 +12,12 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.options import Config, collector_access, collector_params, settings_of
+from streams.cli.options import Config, WithoutSandbox, collector_access, collector_params, settings_of
 from streams.cli.printing import fail, print_text
 from streams.config.settings import load
 from streams.embedded import known_brokers
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
+from streams.embedded.clickhouse.params import WITHOUT_SANDBOX
 from streams.embedded.directories import data_directory
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.passwords import read_password
@@ -130,7 +131,8 @@ def clickhouse(
         list[str] | None, typer.Option(help="A name by which clients reach the server, besides those of loopback.")
     ] = None,
     memory_mib: Annotated[int, typer.Option(min=512, help="Memory limit of the server.")] = 8192,
-    queries: Annotated[int, typer.Option(min=1, help="Limit of concurrent queries.")] = 32,
+    queries: Annotated[int, typer.Option(min=1, help="Limit of concurrent queries of each user.")] = 32,
+    without_sandbox: WithoutSandbox = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the URL as one line of JSON.")] = False,
 ) -> None:
     """Run ClickHouse on this machine, on loopback, and print its URL once it answers.
@@ -145,7 +147,10 @@ def clickhouse(
         _require_passwords(host, users)
         memory = memory_mib << 20
         limits = Limits(server_memory_bytes=memory, query_memory_bytes=memory // 2, concurrent_queries=queries)
-        server = EmbeddedClickHouse(ClickHouseParams(data, host, port, tuple(users), tuple(host_name or ()), limits))
+        params = ClickHouseParams(data, host, port, tuple(users), tuple(host_name or ()), limits, without_sandbox)
+        server = EmbeddedClickHouse(params)
+        if without_sandbox:
+            print_text(f"railsight: {WITHOUT_SANDBOX}", err=True)
         with foreground(server.stop):
             server.start()
             _print_address(server, as_json=as_json, made=password_file is None)

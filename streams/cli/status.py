@@ -11,6 +11,7 @@ import typer
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.printing import Cell, Output, OutputForm, form_of, print_rows, print_text
 from streams.instrument.text import format_duration, format_time
+from streams.report.checkup import sandbox_problem
 from streams.report.source_status import (
     SourceRow,
     SourceState,
@@ -52,6 +53,8 @@ def status(
     with closing(ClickHouse(settings.store)) as clickhouse:
         try:
             newest = newest_readings(clickhouse, now_ns)
+            if problem := sandbox_problem(clickhouse):
+                print_text(f"railsight status: {problem}", err=True)
         except (Retry, Misconfigured) as error:
             reason = str(error).splitlines()[0]
             print_text(f"railsight status: times of readings are up to a minute old: {reason}", err=True)

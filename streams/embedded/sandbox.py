@@ -1,18 +1,21 @@
 """Drops rights of this process permanently: files (Landlock), sockets, programs and children (seccomp), by ctypes.
 
 Call `restrict` while the process has one thread, before it loads untrusted code: Landlock covers the calling thread and
-the threads that it starts later. Supports Linux on x86-64 and arm64; returns the protections that the kernel lacks, so
-that the caller can log them.
+the threads that it starts later. Supports Linux on x86-64 and arm64, from kernel 5.13 on; it is complete or an error.
 """
 
 import ctypes
+import importlib.util
 import os
 import platform
 import resource
 import struct
 import sys
-from collections.abc import Iterable, Sequence
+import sysconfig
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from streams.wire.errors import Misconfigured
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _PR_SET_DUMPABLE = 38, 22, 4
 _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC = 1, 1
@@ -50,6 +53,8 @@ _DENIED = {
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "open_tree": (428, 428), "move_mount": (429, 429),
     "fsopen": (430, 430), "fsmount": (432, 432), "pidfd_getfd": (438, 438), "mount_setattr": (442, 442),
 }  # fmt: skip
+# Landlock restricts truncate() of a path from version 3 (Linux 6.2) on.
+_TRUNCATE_CALL = (76, 45)
 _CLONE, _CLONE3, _TGKILL = (56, 220), 435, (234, 131)
 _SECCOMP = (317, 277)
 
@@ -63,19 +68,20 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def restrict(*, read: Iterable[Path], write: Iterable[Path]) -> list[str]:
+def restrict(*, read: Iterable[Path], write: Iterable[Path]) -> None:
     """Restrict this process to the files below `read` and `write`; deny new sockets, programs and child processes.
 
-    Open sockets stay usable. Returns one text per protection that this system lacks.
+    Open sockets stay usable. Raises Misconfigured if this system cannot restrict all of that.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if not sys.platform.startswith("linux"):
-        return [f"no sandbox on {sys.platform}"]
+        raise Misconfigured(f"no sandbox on {sys.platform}")
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        return [f"no sandbox: no_new_privs is refused ({os.strerror(ctypes.get_errno())})"]
+        raise Misconfigured(f"no sandbox: no_new_privs is refused ({_reason()})")
     # seccomp follows Landlock, so that it cannot hide a failure of Landlock.
-    return [*_restrict_files(libc, read, write), *_restrict_calls(libc)]
+    version = _restrict_files(libc, read, write)
+    _restrict_calls(libc, denies_truncate=version < 3)
 
 
 def hide_memory() -> None:
@@ -87,27 +93,32 @@ def hide_memory() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def _restrict_files(libc: ctypes.CDLL, read: Iterable[Path], write: Iterable[Path]) -> list[str]:
+def _reason() -> str:
+    return os.strerror(ctypes.get_errno())
+
+
+def _restrict_files(libc: ctypes.CDLL, read: Iterable[Path], write: Iterable[Path]) -> int:
+    """Restrict files; return the version of Landlock."""
     abi = int(libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION))
     if abi < 1:
-        return [f"files are not restricted: no Landlock ({os.strerror(ctypes.get_errno())})"]
+        raise Misconfigured(f"no sandbox: the kernel {platform.release()} has no Landlock ({_reason()})")
     files = _ALL_OF_ABI_1 | (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
     files |= _IOCTL_DEV if abi >= 5 else 0
     attributes = struct.pack("=QQQ", files, _NET if abi >= 4 else 0, _SCOPES if abi >= 6 else 0)
     size = 8 if abi < 4 else 16 if abi < 6 else 24
     ruleset = int(libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0))
     if ruleset < 0:
-        return [f"files are not restricted: Landlock is refused ({os.strerror(ctypes.get_errno())})"]
+        raise Misconfigured(f"no sandbox: Landlock is refused ({_reason()})")
     writing = files & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK | _MAKE_SOCK | _MAKE_FIFO | _IOCTL_DEV)
     try:
         for paths, rights in ((read, _READ_FILE | _READ_DIR), (write, writing)):
             for path in paths:
                 _allow(libc, ruleset, path, rights)
         if libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0):
-            return [f"files are not restricted: Landlock is refused ({os.strerror(ctypes.get_errno())})"]
+            raise Misconfigured(f"no sandbox: Landlock is refused ({_reason()})")
     finally:
         os.close(ruleset)
-    return [] if abi >= 3 else [f"files can be truncated: Landlock has version {abi}, 3 is needed"]
+    return abi
 
 
 def _allow(libc: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
@@ -123,31 +134,31 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
         given = rights if path.is_dir() else rights & _FILE_RIGHTS
         rule = struct.pack("=Qi", given, descriptor)
         if libc.syscall(_LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
+            raise Misconfigured(f"no sandbox: Landlock refuses {path} ({_reason()})")
     finally:
         if not path.is_relative_to("/proc"):
             os.close(descriptor)
 
 
-def _restrict_calls(libc: ctypes.CDLL) -> list[str]:
+def _restrict_calls(libc: ctypes.CDLL, *, denies_truncate: bool) -> None:
     machine = platform.machine()
     if machine not in {"x86_64", "aarch64"} or sys.maxsize < 1 << 32:
-        return [f"sockets and programs are not restricted: no system call table for {machine}"]
-    program = seccomp_program(0 if machine == "x86_64" else 1, os.getpid())
+        raise Misconfigured(f"no sandbox: no system call table for {machine}")
+    column = 0 if machine == "x86_64" else 1
+    program = seccomp_program(column, os.getpid(), denies_truncate=denies_truncate)
     buffer = ctypes.create_string_buffer(program, len(program))
     given = _Program(len(program) // 8, ctypes.cast(buffer, ctypes.c_void_p))
-    number = _SECCOMP[0 if machine == "x86_64" else 1]
     # TSYNC applies the filter to all threads; the call fails with the id of a thread that cannot take it.
-    code = libc.syscall(number, _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC, ctypes.byref(given))
+    code = libc.syscall(_SECCOMP[column], _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC, ctypes.byref(given))
     if code:
-        reason = os.strerror(ctypes.get_errno()) if code < 0 else f"thread {code} cannot be restricted"
-        return [f"sockets and programs are not restricted: seccomp is refused ({reason})"]
-    return []
+        reason = _reason() if code < 0 else f"thread {code} cannot be restricted"
+        raise Misconfigured(f"no sandbox: seccomp is refused ({reason})")
 
 
-def seccomp_program(column: int, pid: int) -> bytes:
+def seccomp_program(column: int, pid: int, *, denies_truncate: bool = False) -> bytes:
     """Return the filter for x86-64 (column 0) or arm64 (1): the denied calls fail with EPERM."""
-    denied = sorted(number for numbers in _DENIED.values() if (number := numbers[column]) is not None)
+    calls = [*_DENIED.values(), *([_TRUNCATE_CALL] if denies_truncate else [])]
+    denied = sorted(number for numbers in calls if (number := numbers[column]) is not None)
     eperm = (_RET, 0, 0, _RET_ERRNO | _EPERM)
     code: list[tuple[int, int, int, int]] = [
         (_LOAD, 0, 0, _AT_ARCH),
@@ -175,12 +186,9 @@ def _instruction(code: int, if_true: int, if_false: int, operand: int) -> bytes:
     return struct.pack("=HBBI", code, if_true, if_false, operand)
 
 
-def interpreter_paths(packages: Sequence[Path]) -> list[Path]:
-    """Return the paths that a Python process must read: its libraries, the system's, time zones, CPU and memory."""
-    import sysconfig
-
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    libraries = [Path(path) for name in names if (path := sysconfig.get_paths().get(name))]
+def interpreter_paths() -> list[Path]:
+    """Return the paths that a Python process must read: the system's libraries, time zones, CPU and memory."""
+    libraries = [Path(path) for name in ("stdlib", "platstdlib") if (path := sysconfig.get_paths().get(name))]
     system = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/etc/timezone",
               "/usr/share/zoneinfo", "/dev/urandom", "/dev/random", "/dev/null", "/proc/self/maps", "/proc/self/statm",
               # Without it, chdb reads the memory behind the environment as the auxiliary vector, and may crash.
@@ -190,4 +198,38 @@ def interpreter_paths(packages: Sequence[Path]) -> list[Path]:
               "/proc/self/task",
               "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/sys/devices/system/cpu", "/sys/devices/system/node",
               "/sys/fs/cgroup")  # fmt: skip
-    return [*packages, *libraries, Path(sys.base_prefix) / "lib", *(Path(path) for path in system)]
+    return [*libraries, Path(sys.base_prefix) / "lib", *(Path(path) for path in system)]
+
+
+def package_paths(*more: str) -> list[Path]:
+    """Return the folders and files of all loaded packages, and of the packages `more`, wherever they are installed.
+
+    The import system names them: environments, `--user`, `--target`, .pth files and links need no rules of their own.
+    Searching a package also fills the import system's record of its folder, which cannot be listed afterwards.
+    """
+    names = {name for name in sys.modules if "." not in name} | set(more)
+    packages = {path for name in names for path in _locations(name)}
+    # Wheels have their libraries in folders beside their packages, as auditwheel names them.
+    libraries = {one for parent in {path.parent for path in packages} for one in parent.glob("*.libs")}
+    found = packages | libraries | {path for folder in packages | libraries for path in _link_targets(folder)}
+    return sorted(path for path in found if path.exists())
+
+
+def _locations(name: str) -> Iterator[Path]:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):  # __main__ and modules without a spec
+        return
+    if spec is None:
+        return
+    if spec.submodule_search_locations is not None:
+        yield from (Path(folder) for folder in spec.submodule_search_locations)
+    elif spec.has_location and spec.origin is not None:
+        yield Path(spec.origin)
+
+
+def _link_targets(path: Path) -> Iterator[Path]:
+    """Yield the folders in a cache to which an installer has linked the files of a package."""
+    for file in path.iterdir() if path.is_dir() else ():
+        if file.is_symlink() and file.is_file():
+            yield file.resolve().parent

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from streams.config.settings import Settings
+from streams.embedded.clickhouse.params import WITHOUT_SANDBOX, WITHOUT_SANDBOX_MACRO
 from streams.runtime.admin import list_topics
-from streams.store.clickhouse import ClickHouse
+from streams.store.clickhouse import ClickHouse, QueryClient
 from streams.store.migrate import pending_migrations, shipped_migrations
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.topics import ADMIN
@@ -51,16 +52,25 @@ def _topics(settings: Settings) -> Check:
     return Check("Kafka", True, f"{settings.kafka.bootstrap} answers, with all {len(states)} topics")
 
 
+def sandbox_problem(clickhouse: QueryClient) -> str:
+    """Return a warning if ClickHouse is the embedded one without its sandbox, else an empty text."""
+    asked = f"SELECT count() FROM system.macros WHERE macro = '{WITHOUT_SANDBOX_MACRO}'"  # noqa: S608 — a constant
+    return WITHOUT_SANDBOX if clickhouse.query(asked)[0][0] else ""
+
+
 def _clickhouse(settings: Settings) -> Check:
     client = ClickHouse(settings.store)
     try:
         pending = pending_migrations(client, shipped_migrations())
+        problem = sandbox_problem(client)
     except (Retry, Misconfigured) as error:
         return Check("ClickHouse", False, str(error).splitlines()[0])
     finally:
         client.close()
     if pending:
         return Check("ClickHouse", False, f"{len(pending)} migrations are missing; run `railsight migrate`")
+    if problem:
+        return Check("ClickHouse", False, problem)
     return Check("ClickHouse", True, f"{settings.store.url} answers, and its tables are up to date")
 
 

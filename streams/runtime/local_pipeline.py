@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from streams.config.loader import PREFIX, secret_variables
 from streams.config.settings import Settings
+from streams.embedded.clickhouse.params import WITHOUT_SANDBOX
 from streams.embedded.directories import data_directory, write_private
 from streams.embedded.kafka_data_dir import free_ports, stable_port
 from streams.embedded.running_instances import Instance, registered
@@ -41,9 +42,10 @@ def broker_part(data: Path, port: int | None, config: Path | None = None, securi
     return Part("broker", command, SERVERS)
 
 
-def clickhouse_part(data: Path, port: int, reader: str | None = None) -> Part:
+def clickhouse_part(data: Path, port: int, reader: str | None = None, *, without_sandbox: bool = False) -> Part:
     """Return the part of the embedded ClickHouse; `reader` is the name of its read-only user."""
-    options = () if reader is None else ("--read-only-user", reader)
+    options = [] if reader is None else ["--read-only-user", reader]
+    options += ["--without-sandbox"] if without_sandbox else []
     command = railsight_command("clickhouse", "--data", str(data), "--port", str(port), "--json", *options)
     return Part("clickhouse", command, SERVERS)
 
@@ -67,7 +69,12 @@ class ServerAddresses:
 
 
 async def start_servers(
-    supervisor: Supervisor, folder: Path, security: str | None = None, reader: str | None = None
+    supervisor: Supervisor,
+    folder: Path,
+    security: str | None = None,
+    reader: str | None = None,
+    *,
+    without_sandbox: bool = False,
 ) -> ServerAddresses:
     """Start Kafka and ClickHouse on free ports with their data in `folder`, and wait until both are ready.
 
@@ -75,7 +82,7 @@ async def start_servers(
     """
     kafka_port, clickhouse_port = free_ports(2)
     supervisor.start(broker_part(folder / "kafka", kafka_port, security=security))
-    supervisor.start(clickhouse_part(folder / "clickhouse", clickhouse_port, reader))
+    supervisor.start(clickhouse_part(folder / "clickhouse", clickhouse_port, reader, without_sandbox=without_sandbox))
     kafka = await wait_until_ready(supervisor, "broker", "bootstrap")
     clickhouse = await wait_until_ready(supervisor, "clickhouse", "url")
     return ServerAddresses(
@@ -123,11 +130,16 @@ INSTANCE = "up"
 
 
 async def run_pipeline(
-    supervisor: Supervisor, settings: Settings, config: Path, print_line: Callable[[str], None]
+    supervisor: Supervisor,
+    settings: Settings,
+    config: Path,
+    print_line: Callable[[str], None],
+    *,
+    without_sandbox: bool = False,
 ) -> None:
     """Start all parts and keep them running until cancelled; print the servers' addresses and the parts."""
     move_secrets_to_files(type(settings), supervisor.folder / "secrets", os.environ)
-    await _start_servers(supervisor, settings, config, print_line)
+    await _start_servers(supervisor, settings, config, print_line, without_sandbox=without_sandbox)
     environ = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
     bootstrap = environ.get("RAILSIGHT__KAFKA__BOOTSTRAP", settings.kafka.bootstrap)
     with registered(Instance("up", str(config), bootstrap, str(supervisor.folder.resolve()), environ)):
@@ -216,7 +228,12 @@ def move_secrets_to_files(model: type[BaseModel], folder: Path, environ: Mutable
 
 
 async def _start_servers(
-    supervisor: Supervisor, settings: Settings, config: Path, print_line: Callable[[str], None]
+    supervisor: Supervisor,
+    settings: Settings,
+    config: Path,
+    print_line: Callable[[str], None],
+    *,
+    without_sandbox: bool,
 ) -> None:
     """Start the servers that the configuration does not name; pass their addresses to the parts by the environment."""
     data = pipeline_directory(settings)
@@ -226,7 +243,10 @@ async def _start_servers(
         params = settings.embedded.kafka
         supervisor.start(broker_part(params.data or data / "kafka", params.port, config))
     if embeds_clickhouse:
-        supervisor.start(clickhouse_part(data / "clickhouse", stable_port(data / "clickhouse-port")))
+        port = stable_port(data / "clickhouse-port")
+        supervisor.start(clickhouse_part(data / "clickhouse", port, without_sandbox=without_sandbox))
+        if without_sandbox:
+            print_line(f"warning: {WITHOUT_SANDBOX}")
     if embeds_kafka:
         kafka = await wait_until_ready(supervisor, "broker", "bootstrap")
         os.environ["RAILSIGHT__KAFKA__BOOTSTRAP"] = kafka["bootstrap"]

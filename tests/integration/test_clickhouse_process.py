@@ -1,6 +1,7 @@
 """Tests the embedded ClickHouse as a process: starts, refusals, its own and its parent's end, and stored data."""
 
 import http.client
+import json
 import os
 import signal
 import socket
@@ -11,8 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, User
+from streams.embedded.clickhouse.params import WITHOUT_SANDBOX
+from streams.report.checkup import sandbox_problem
+from streams.store.clickhouse import ClickHouse
+from streams.store.params import StoreParams
 from streams.wire.errors import Misconfigured
 
 PASSWORD = "processes"
@@ -143,21 +149,23 @@ def test_a_password_is_needed_once_given(tmp_path: Path) -> None:
                 continue
 
 
-def test_the_command_runs_the_server_alone(tmp_path: Path) -> None:
-    """`railsight clickhouse` prints its URL, responds, and ends by SIGTERM with 0."""
+@pytest.mark.parametrize("options", [[], ["--without-sandbox"]])
+def test_the_command_runs_the_server_alone(tmp_path: Path, options: list[str]) -> None:
+    """`railsight clickhouse` prints its URL, responds, and ends by SIGTERM with 0; it warns without a sandbox."""
     password = tmp_path / "password"
     password.write_text("pw\n")
     command = [sys.executable, "-m", "streams.cli.main", "clickhouse", "--data", str(tmp_path / "data")]
     command[1:3] = ["-c", "from streams.cli.main import main; main()"]
-    command += ["--read-only-user", "look", "--read-only-password-file", str(password)]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE)
+    command += ["--read-only-user", "look", "--read-only-password-file", str(password), *options]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert running.stdout is not None
     url = running.stdout.readline().decode().strip()
     port = int(url.rpartition(":")[2])
     assert ask(port, b"SELECT 1", "user=look&password=pw") == "1"
     running.send_signal(signal.SIGTERM)
-    assert running.wait(20) == 0
-    running.stdout.close()
+    _, warned = running.communicate(timeout=20)
+    assert running.returncode == 0
+    assert (WITHOUT_SANDBOX.encode() in warned) is bool(options)
 
 
 def test_the_command_opens_no_unprotected_port(tmp_path: Path) -> None:
@@ -175,6 +183,50 @@ def test_its_environment_has_no_secrets(tmp_path: Path, monkeypatch: pytest.Monk
         environment = Path(f"/proc/{server.pid}/environ").read_bytes()
         assert environment.startswith(b"PATH=") or b"\0PATH=" in environment
         assert b"A_TOKEN" not in environment
+
+
+WITHOUT_LANDLOCK = """
+import ctypes, struct, sys
+from pathlib import Path
+from pydantic import SecretStr
+from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
+from streams.report.checkup import sandbox_problem
+from streams.store.clickhouse import ClickHouse
+from streams.store.params import StoreParams
+from streams.wire.errors import Misconfigured
+# A seccomp filter: landlock_create_ruleset (444) fails with ENOSYS, as on a kernel without Landlock.
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x00050000 | 38), (0x06, 0, 0, 0x7FFF0000)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in code))
+given = struct.pack("HxxxxxxP", len(code), ctypes.addressof(program))
+libc = ctypes.CDLL(None)
+assert not libc.prctl(38, 1, 0, 0, 0) and not libc.prctl(22, 2, given, 0, 0)
+data = Path(sys.argv[1])
+try:
+    EmbeddedClickHouse(ClickHouseParams(data=data)).start()
+except Misconfigured as error:
+    print(error)
+with EmbeddedClickHouse(ClickHouseParams(data=data, without_sandbox=True)) as server:
+    store = StoreParams(url=server.url, user=server.user, password=SecretStr(server.password), database="default")
+    print(sandbox_problem(ClickHouse(store)))
+    print(server.log.read_text().splitlines()[0])
+"""
+
+
+def test_without_landlock_it_starts_by_an_explicit_word_only(tmp_path: Path) -> None:
+    """The refusal has the reason and the next step; the word is in the log and in what clients may ask."""
+    command = [sys.executable, "-c", WITHOUT_LANDLOCK, str(tmp_path / "data")]
+    refused, asked, logged = subprocess.check_output(command, text=True).strip().splitlines()
+    assert "has no Landlock (Function not implemented); " in refused and refused.endswith("--without-sandbox")
+    assert asked == WITHOUT_SANDBOX
+    assert json.loads(logged) == {"warning": WITHOUT_SANDBOX}
+
+
+def test_in_its_sandbox_it_has_no_warning(tmp_path: Path) -> None:
+    """Clients see that as well."""
+    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path)) as server:
+        store = StoreParams(url=server.url, user=server.user, password=SecretStr(server.password), database="default")
+        assert sandbox_problem(ClickHouse(store)) == ""
+        assert "warning" not in server.log.read_text()
 
 
 def test_an_impossible_folder_is_reported_in_one_line(tmp_path: Path) -> None:

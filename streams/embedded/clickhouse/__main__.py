@@ -4,6 +4,7 @@ It prints one line of JSON on standard output: the port when it is ready, or the
 """
 
 import asyncio
+import importlib
 import json
 import logging
 import os
@@ -18,20 +19,29 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-import streams
 from streams.embedded.clickhouse.data_dir import engine_folder, lock, write_configuration
 from streams.embedded.clickhouse.engine import Engine
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.merge_guard import MergeGuard
-from streams.embedded.clickhouse.params import ClickHouseParams, from_json
+from streams.embedded.clickhouse.params import WITHOUT_SANDBOX, ClickHouseParams, from_json
 from streams.embedded.clickhouse.server import HttpServer
 from streams.embedded.directories import prepare
-from streams.embedded.sandbox import hide_memory, interpreter_paths, restrict
+from streams.embedded.sandbox import hide_memory, interpreter_paths, package_paths, restrict
 from streams.instrument.memory import retain_malloc_pages
 from streams.wire.errors import Misconfigured
 
 _NEEDS_BYTES = 256 << 20
 _STOP_S = 5.0
+_LOADED_LATER = ("clickhouse_cityhash.cityhash", "lz4.block", "lz4.frame", "zstandard")
+"""Packages that the server imports when a request needs them."""
+_ENGINE_PACKAGES = ("chdb", "pyarrow", "numpy", "pandas", "dateutil", "pytz", "six", "tzdata")
+"""Packages that are loaded inside of the sandbox: chdb imports pyarrow when it connects, with numpy; pandas is another
+requirement of its, with packages of its own."""
+_WITHOUT = (
+    "the embedded ClickHouse needs Linux 5.13 or later with Landlock: add landlock to the kernel's parameter lsm=, let "
+    "the container's seccomp profile permit landlock_*, set [store] url to a ClickHouse server, or accept the risk by "
+    "--without-sandbox"
+)
 _GUARD_S = 0.5
 _ENGINE_MALLOC = "dirty_decay_ms:60000,prof:false"
 """Options of the engine's jemalloc. It retains freed memory for 60 s instead of 5, because the next block needs it
@@ -60,18 +70,30 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def enter_sandbox(data: Path, config: Path) -> list[str]:
-    """Drop all rights of this process that the engine does not need; return the protections that this system lacks.
+def enter_sandbox(data: Path, config: Path) -> None:
+    """Drop all rights of this process that the engine does not need; raise Misconfigured if the system cannot.
 
     Call it before chdb is imported, because chdb starts threads. The process can still use the engine's folder, read
     the configuration and the libraries, and use its open sockets.
     """
+    for module in _LOADED_LATER:
+        importlib.import_module(module)
+    packages = package_paths(*_ENGINE_PACKAGES)
+    enter_folder(data)
+    try:
+        restrict(
+            read=[*interpreter_paths(), *packages, config, config.with_name("users.xml")], write=[engine_folder(data)]
+        )
+    except Misconfigured as error:
+        raise Misconfigured(f"{error}; {_WITHOUT}") from None
+
+
+def enter_folder(data: Path) -> None:
+    """Make the engine's folder the current folder and that of temporary files."""
     folder = engine_folder(data)
     os.umask(0o077)
     os.chdir(folder)
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder / "tmp")
-    package = Path(streams.__file__).parent
-    return restrict(read=[*interpreter_paths([package]), config, config.with_name("users.xml")], write=[folder])
 
 
 async def serve(params: ClickHouseParams, listening: socket.socket, engine: Engine, ready: str) -> None:
@@ -128,15 +150,18 @@ def main(arguments: Sequence[str]) -> int:
         prepare(data, purpose="ClickHouse's data folder", needs_bytes=_NEEDS_BYTES)
         lock_descriptor = lock(data)
         listening = bind(params.host, params.port or 0)
-        config = write_configuration(data, params.limits)
-        missing = enter_sandbox(data, config)
+        config = write_configuration(data, params.limits, without_sandbox=params.without_sandbox)
+        if params.without_sandbox:
+            enter_folder(data)
+        else:
+            enter_sandbox(data, config)
         engine = Engine(data, config)
         hide_memory()
     except (Misconfigured, ClickHouseError) as error:
         print(json.dumps({"error": " ".join(str(error).split())}), flush=True)  # noqa: T201 — the parent reads it
         return 2
-    for protection in missing:
-        print(json.dumps({"warning": protection}), flush=True)  # noqa: T201 — the server's log
+    if params.without_sandbox:
+        print(json.dumps({"warning": WITHOUT_SANDBOX}), flush=True)  # noqa: T201 — the server's log
     ready = json.dumps({"port": listening.getsockname()[1], "version": engine.version})
     asyncio.run(serve(params, listening, engine, ready))
     os.close(lock_descriptor)

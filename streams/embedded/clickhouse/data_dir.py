@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from streams.embedded.clickhouse.params import READER_LIMITS, Limits
+from streams.embedded.clickhouse.params import READER_LIMITS, WITHOUT_SANDBOX_MACRO, Limits
 from streams.embedded.directories import write_private
 from streams.wire.errors import Misconfigured
 
@@ -40,7 +40,7 @@ _CONFIG = """<clickhouse>
 <users_config>{users}</users_config>
 <max_server_memory_usage>{memory}</max_server_memory_usage>
 <max_thread_pool_free_size>64</max_thread_pool_free_size>
-<custom_settings_prefixes>SQL_</custom_settings_prefixes>
+{macros}<custom_settings_prefixes>SQL_</custom_settings_prefixes>
 <display_secrets_in_show_and_select>0</display_secrets_in_show_and_select>
 </clickhouse>
 """
@@ -142,7 +142,7 @@ def server_folder(data: Path) -> Path:
     return data / "face"
 
 
-def write_configuration(data: Path, limits: Limits) -> Path:
+def write_configuration(data: Path, limits: Limits, *, without_sandbox: bool = False) -> Path:
     """Write the engine's configuration and the metadata of its first database; return the configuration's path."""
     if (data / "metadata").exists():
         raise Misconfigured(
@@ -165,7 +165,9 @@ def write_configuration(data: Path, limits: Limits) -> Path:
             constants="\n".join(f"<{name}><readonly/></{name}>" for name in _CONSTANT_SETTINGS),
         ),
     )
-    write_private(config, _CONFIG.format(boot=BOOT_DATABASE, users=_escaped(users), memory=limits.server_memory_bytes))
+    macros = f"<macros><{WITHOUT_SANDBOX_MACRO}>1</{WITHOUT_SANDBOX_MACRO}></macros>\n" if without_sandbox else ""
+    text = _CONFIG.format(boot=BOOT_DATABASE, users=_escaped(users), memory=limits.server_memory_bytes, macros=macros)
+    write_private(config, text)
     metadata = engine / "metadata"
     metadata.mkdir(exist_ok=True)
     default = metadata / "default.sql"

@@ -16,6 +16,14 @@ On a server, `railsight migrate --users` creates a profile with the same values.
 """
 
 
+WITHOUT_SANDBOX = (
+    "ClickHouse runs without its sandbox: each client with a password can read the files of this user; "
+    "start it without --without-sandbox, or use a ClickHouse server"
+)
+WITHOUT_SANDBOX_MACRO = "railsight_without_sandbox"
+"""A macro of the engine's configuration that clients can read, for `railsight status` and `doctor`."""
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """One user of the server; the start makes a missing password (passwords.py)."""
@@ -57,6 +65,8 @@ class ClickHouseParams:
     host_names: tuple[str, ...] = ()
     """Names by which clients may reach the server, besides `host` and the names of loopback."""
     limits: Limits = Limits()
+    without_sandbox: bool = False
+    """Runs without the sandbox, by the user's explicit word."""
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON that the server process reads from a pipe, so that no password is on a command line."""
@@ -65,6 +75,7 @@ class ClickHouseParams:
             "host": self.host,
             "port": self.port or 0,
             "host_names": list(self.host_names),
+            "without_sandbox": self.without_sandbox,
             "users": [{"name": u.name, "password": u.password, "read_only": u.read_only} for u in self.users],
             "limits": {name: getattr(self.limits, name) for name in Limits.__slots__},
         }
@@ -83,4 +94,5 @@ def from_json(text: Mapping[str, object]) -> ClickHouseParams:
         users=tuple(User(**user) for user in users),
         host_names=tuple(str(name) for name in names),
         limits=Limits(**limits),
+        without_sandbox=bool(text["without_sandbox"]),
     )

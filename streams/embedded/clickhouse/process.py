@@ -161,9 +161,13 @@ class EmbeddedClickHouse:
 
 
 def _environment() -> dict[str, str]:
-    """Return only the variables that the interpreter and the C library need, because the sandbox can read them."""
+    """Return only the variables that the interpreter and the C library need, because the sandbox can read them.
+
+    The server imports its packages from where this process does, in whatever way they came onto its path.
+    """
     needed = ("PATH", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "TZ", "TZDIR")
-    return {name: value for name, value in os.environ.items() if name in needed or name.startswith(("LC_", "PYTHON"))}
+    passed = {name: value for name, value in os.environ.items() if name in needed or name.startswith(("LC_", "PYTHON"))}
+    return passed | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if Path(path).is_absolute())}
 
 
 def _parse_line(line: str) -> dict[str, object]:

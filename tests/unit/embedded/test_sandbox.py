@@ -11,11 +11,13 @@ from streams.embedded.sandbox import seccomp_program
 PROGRAM = """
 import ctypes, os, socket, subprocess, sys, threading
 from pathlib import Path
-from streams.embedded.sandbox import interpreter_paths, restrict
+from streams.embedded.sandbox import interpreter_paths, package_paths, restrict
+from streams.wire.errors import Misconfigured
 allowed, outside = Path(sys.argv[1]), Path(sys.argv[2])
-missing = restrict(read=interpreter_paths([]), write=[allowed])
-if missing:
-    print("missing", missing)
+try:
+    restrict(read=[*interpreter_paths(), *package_paths("chdb")], write=[allowed])
+except Misconfigured as error:
+    print(error)
     sys.exit(77)
 {action}
 print("reached")
@@ -107,6 +109,7 @@ def test_both_machines_have_a_filter() -> None:
         assert len(program) % 8 == 0
         assert program[:2] == b"\x20\x00"
     assert seccomp_program(0, 1) != seccomp_program(1, 1)
+    assert len(seccomp_program(0, 1, denies_truncate=True)) == len(seccomp_program(0, 1)) + 16
 
 
 def test_the_engine_loads_with_any_memory_behind_the_environment(tmp_path: Path) -> None:
