@@ -199,6 +199,8 @@ class NcclWitness:
         self._changes = RasChanges(params.nccl_straggler_queries)
         self._own_hosts: frozenset[str] = frozenset()
         self._failure = ""
+        self._warned: set[str] = set()
+        self._beyond: set[str] = set()
 
     async def run(self) -> None:
         """Read until cancelled; return at once if there is nothing to read."""
@@ -232,16 +234,32 @@ class NcclWitness:
         """Follow the matching files: files of the first search from their end, later files from their beginning."""
         for gone in self._files.keys() - paths:
             self._files.pop(gone).close()
-        for path in sorted(paths - self._files.keys())[: self._params.nccl_max_files - len(self._files)]:
+        fresh = sorted(paths - self._files.keys())
+        room = self._params.nccl_max_files - len(self._files)
+        if beyond := set(fresh[room:]) - self._beyond:
+            self._beyond |= beyond
+            self._context.metrics.add("out_of_bounds", _LABEL, len(beyond))
+            _log.warning("logs of NCCL beyond the limit are not read", files=len(self._beyond), newest=max(beyond))
+        for path in fresh[:room]:
             self._files[path] = LogFile(Path(path), Place() if self._has_looked else None)
         self._has_looked = True
 
     def _read(self, file: LogFile) -> bool:
         """Read the new lines of a file; return True if it has no more."""
-        chunk = file.read(_LINES)
+        chunk, metrics = file.read(_LINES), self._context.metrics
         for line in chunk.lines:
-            if (report := parse_warning(line.decode(errors="replace"))) is not None:
+            text = line.decode(errors="replace")
+            if (report := parse_warning(text)) is not None:
                 self._emit(report)
+            elif _WARNING.search(text):
+                metrics.add("unknown", "NCCL")
+        if chunk.refused:
+            metrics.add("unreadable", _LABEL, chunk.refused)
+        if chunk.gaps:
+            metrics.add("out_of_bounds", _LABEL, chunk.gaps)
+        if file.problem and file.problem not in self._warned:
+            self._warned.add(file.problem)
+            _log.warning("a log of NCCL is not read", why=file.problem)
         return chunk.is_drained
 
     async def _query_ras(self) -> None:

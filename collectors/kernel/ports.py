@@ -137,7 +137,9 @@ def roles(
     models = {_model(port) for port in compared if port.speed_bps == fastest and fastest}
     found = {}
     for port in ports:
-        if port.matches(fabric):
+        if port.is_virtual:
+            found[port.identity] = Role.VIRTUAL, "no port of its own"
+        elif port.matches(fabric):
             found[port.identity] = Role.FABRIC, "configured in the settings"
         elif port.matches(management):
             found[port.identity] = Role.MANAGEMENT, "configured in the settings"
@@ -147,8 +149,6 @@ def roles(
 
 
 def _role(port: Port, fastest: float, models: set[str], *, others_are_free: bool) -> tuple[Role, str]:
-    if port.is_virtual:
-        return Role.VIRTUAL, "no port of its own"
     if not port.has_rdma:
         return Role.MANAGEMENT, "no RDMA device"
     if port.link_layer == "InfiniBand":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from collectors.core.context import CollectorContext
+from collectors.core.metrics import CollectorMetrics
 from collectors.core.once import NullPublisher
 from collectors.host.nccl import NcclReport, NcclWitness, RasChanges, parse_status, parse_warning
 from collectors.host.params import Params
@@ -127,14 +128,16 @@ def test_another_answer_is_rejected(data: bytes) -> None:
 
 
 @asynccontextmanager
-async def witness(**settings: Any) -> AsyncIterator["asyncio.Queue[DeviceEvent]"]:
+async def witness(
+    metrics: CollectorMetrics | None = None, **settings: Any
+) -> AsyncIterator["asyncio.Queue[DeviceEvent]"]:
     """Run the witness of the host h0, whose HCA mlx5_0 is its port `rail0`."""
     events: asyncio.Queue[DeviceEvent] = asyncio.Queue()
     ports = KnownPorts("netdev")
     ports.adopt([Port(rdma="mlx5_0", number=1, netdev="rail0", pci="0000:18:00.0", mac="00:00:00:00:00:01")])
     own = NcclWitness(
         params_of(Params, {"device": "h0", "log_poll_s": 0.01, **settings}),
-        CollectorContext(NullPublisher(), "host"), ports,
+        CollectorContext(NullPublisher(), "host", metrics or CollectorMetrics()), ports,
         lambda event, _: events.put_nowait(event),
     )  # fmt: skip
     work = asyncio.create_task(own.run())
@@ -159,6 +162,21 @@ async def test_new_lines_of_log_files_are_events_of_the_port(tmp_path: Path) -> 
         event = await asyncio.wait_for(events.get(), 10)
         assert events.empty()
     assert (event.kind, event.port, event.code, event.detail) == (EventKind.NCCL, "rail0", 12, COMPLETION)
+
+
+async def test_what_is_not_read_of_logs_is_counted(tmp_path: Path) -> None:
+    """A warning that fits no report, a file beyond the limit, and a file that was truncated before its end was read."""
+    metrics = CollectorMetrics()
+    for n in range(3):
+        (tmp_path / f"nccl.{n}.log").write_text("some line that was there before the start of the agent\n")
+    path = tmp_path / "nccl.0.log"
+    async with witness(metrics, nccl_logs=(f"{tmp_path}/nccl.*.log",), nccl_max_files=2) as events:
+        async with asyncio.timeout(10):
+            while not metrics.value("out_of_bounds"):  # noqa: ASYNC110 — the files were found
+                await asyncio.sleep(0.01)
+        path.write_text(f"x\nh0:17:1 [0] NCCL WARN a new kind of warning\nh0:17:1 [0] NCCL WARN {COMPLETION}\n")
+        await asyncio.wait_for(events.get(), 10)
+    assert metrics.by_label("unknown") == {"NCCL": 1} and metrics.by_label("out_of_bounds") == {"nccl": 2}
 
 
 async def test_a_status_of_ras_is_queried_and_a_host_without_a_job_is_no_failure() -> None:

@@ -56,19 +56,25 @@ async def test_two_ports_of_a_card_are_two_rows_with_names_of_their_own(tmp_path
     }
 
 
-async def test_a_bond_and_a_virtual_function_are_no_ports(tmp_path: Path) -> None:
-    """Nor is a switch's representor of one; they are read when one asks for all, and are never facts."""
+@pytest.mark.parametrize("fabric", [(), ("*",)], ids=["by evidence", "by a glob over all names"])
+async def test_a_bond_and_a_virtual_function_are_no_ports(tmp_path: Path, fabric: tuple[str, ...]) -> None:
+    """Nor is a representor, a subfunction or an ifb; they are read when one asks for all, and are never facts."""
     two_ports_in_one_function(tmp_path)
     function = "sys/devices/pci0000:00/0000:1a:00.3"
     write(tmp_path, {f"{function}/net/ens9v0/operstate": "up", "sys/class/net/bond0/operstate": "up",
                      "sys/devices/pci0000:00/0000:1a:00.0/net/ens9r0/phys_port_name": "pf0vf1",
+                     "sys/devices/pci0000:00/0000:1a:00.0/mlx5_core.sf.2/net/en0f0s2/type": "1",
+                     "sys/devices/virtual/net/ifb0/type": "1",
                      "sys/class/net/bonding_masters": "bond0"})  # fmt: skip
+    link(tmp_path, "sys/class/net/ifb0", "../../devices/virtual/net/ifb0")
+    link(tmp_path, "sys/class/net/en0f0s2", "../../devices/pci0000:00/0000:1a:00.0/mlx5_core.sf.2/net/en0f0s2")
+    link(tmp_path, "sys/devices/pci0000:00/0000:1a:00.0/mlx5_core.sf.2/net/en0f0s2/device", "../../../mlx5_core.sf.2")
     link(tmp_path, f"{function}/physfn", "../0000:1a:00.0")
     link(tmp_path, f"{function}/net/ens9v0/device", "../../../0000:1a:00.3")
     link(tmp_path, "sys/devices/pci0000:00/0000:1a:00.0/net/ens9r0/device", "../../../0000:1a:00.0")
     for address, name in (("0000:1a:00.3", "ens9v0"), ("0000:1a:00.0", "ens9r0")):
         link(tmp_path, f"sys/class/net/{name}", f"../../devices/pci0000:00/{address}/net/{name}")
-    found = whole(tmp_path, wanted=FABRIC)
+    found = whole(tmp_path, wanted=FABRIC, fabric=fabric)
     assert set(rows(await found.host.read_once())) == {"mlx4_0/1", "mlx4_0/2"}
     assert {c.name for c in found.published.of(Facts)[0].components} == {"mlx4_0/1", "mlx4_0/2"}
     everything = rows(await whole(tmp_path).host.read_once())
