@@ -20,6 +20,8 @@ from streams.detect.attribute.severity import Outages, SeverityRater
 from streams.detect.attribute.sides import EFFECTS, FABRIC_EVALUATORS, fabric_side
 from streams.detect.attribute.state import RETENTION_NS, AttributeState, Case, count_occurrences, recurrence_evidence
 from streams.detect.evidence.deadlines import Deadlines
+from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.revisions import revision_due_ns
 from streams.detect.fabric_side import LINK_LOSS, devices_of
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
@@ -166,9 +168,12 @@ class Attribute:
             ids[identity] = None
         return ids
 
-    def _schedule(self, identity: str, case: Case) -> None:
-        due_ns = self._finality.next_evaluation_ns(self._state.cases, case, self._state.watermark_ns)
-        if due_ns is not None and not case.is_closed and due_ns > self._state.watermark_ns:
+    def _schedule(self, identity: str, case: Case, revision_ns: int = FOREVER) -> None:
+        """Schedule the next evaluation of a case; `revision_ns` is the time of a revision that is not due yet."""
+        now_ns = self._state.watermark_ns
+        times = self._finality.next_evaluation_ns(self._state.cases, case, now_ns), revision_ns
+        due_ns = min((at_ns for at_ns in times if at_ns is not None and at_ns > now_ns), default=FOREVER)
+        if due_ns != FOREVER and not case.is_closed:
             self._deadlines.schedule(identity, due_ns)
 
     def _affected_by_rule(self, changed: Finding) -> dict[str, None]:
@@ -199,19 +204,22 @@ class Attribute:
             self._outages.invalidate(finding)
 
     def _publish(self, ids: Iterable[str]) -> list[Output]:
-        """Return the findings of these cases that differ from the published ones."""
+        """Return the findings of these cases whose readers need another revision by now."""
         outputs = []
+        now_ns = self._state.watermark_ns
         for identity in ids:
             case = self._state.cases[identity]
             finding = self._new_revision(case)
-            if finding is not None:
-                case.published = finding
+            due_ns = FOREVER if finding is None else _revision_ns(case, finding)
+            if finding is not None and due_ns <= now_ns:
+                finding = replace(finding, revision=next(self._revisions))
+                case.published, case.published_ns = finding, now_ns
                 for detector, evaluator in FABRIC_EVALUATORS:
                     if evaluator.on_published is not None:
                         evaluator.on_published(self._state.evaluators[detector.slug], finding)
                 outputs.append(Output(FINDINGS, finding))
                 outputs.append(Output(FINDINGS_OPEN, None if finding.is_closed else finding, key=finding.id))
-            self._schedule(identity, case)
+            self._schedule(identity, case, due_ns)
         return outputs
 
     def _new_revision(self, case: Case) -> Finding | None:
@@ -219,12 +227,12 @@ class Attribute:
         finding = self._evaluate(case)
         published = case.published
         if published is None:
-            return None if finding.status is Status.RETRACTED else replace(finding, revision=next(self._revisions))
+            return None if finding.status is Status.RETRACTED else finding
         if published.final or finding == (last := replace(published, revision=0)):
             return None
         if finding.status is Status.OPEN:
             finding = replace(finding, status=Status.UPDATED)
-        return None if finding == last else replace(finding, revision=next(self._revisions))
+        return None if finding == last else finding
 
     def _evaluate(self, case: Case) -> Finding:
         """Return the finding of a case in its context: a pure function of all cases and the topology."""
@@ -304,6 +312,11 @@ class Attribute:
         state = self._state
         state.swept_ns = min(state.swept_ns, limit_ns)
         state.watermark_ns = self._severities.watermark_ns = min(state.watermark_ns, limit_ns)
+
+
+def _revision_ns(case: Case, finding: Finding) -> int:
+    """Return the watermark from which readers need a revision of a case; 0 for the first."""
+    return 0 if case.published is None else revision_due_ns(case.published, finding, case.published_ns)
 
 
 def _counted_on_demand(count: Callable[[], SilenceCount]) -> Callable[[int], int]:

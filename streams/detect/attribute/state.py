@@ -54,6 +54,8 @@ class Case:
 
     episode: Episode
     published: Finding | None = None
+    published_ns: int = 0
+    """The watermark of the last revision."""
     retracted_ns: int = 0
     """The watermark at which the episode was retracted."""
     listed: tuple[str, ...] = ()

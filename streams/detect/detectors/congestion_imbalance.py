@@ -6,6 +6,7 @@ Opens when several consecutive windows are uneven, closes after as many even one
 switches as one array, and emits windows only of switches that may be uneven.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -62,7 +63,7 @@ def _conclusion(
     """Return the episode of a bad period."""
     marks, ended_at_ns = period.bad, period.ended_at_ns
     span = begin_ns, end_ns = marks[0].begin_ns, marks[-1].end_ns
-    worst = max(marks, key=lambda mark: abs(mark.off))
+    worst = _worst(marks)
     switch = device_at(subject)
     received = worst.is_received
     verb, of_one, metric = ("receive", "receives", "rx_bytes") if received else ("carry", "carries", "tx_bytes")
@@ -89,6 +90,10 @@ def _conclusion(
         confidence=0.9,
         coverage=Coverage(seen=uplinks, expected=uplinks),
     )  # fmt: skip
+
+
+def _worst(marks: Sequence[UplinkMark]) -> UplinkMark:
+    return max(marks, key=lambda mark: abs(mark.off))
 
 
 ImbalanceState = Marks[UplinkMark]
@@ -151,7 +156,7 @@ def evaluate(params: ImbalanceParams, key: str, state: ImbalanceState, context: 
     """Conclude from the windows of a switch."""
     watch = watch_window(context.settings, context.watermark_ns, is_read=context.is_reporting(key))
     state, episodes, due_ns = state.conclude(
-        context.ledger, watch, lambda bad: len(bad) >= params.windows, params.windows,
+        context.ledger, watch, lambda bad: len(bad) >= params.windows, params.windows, _worst,
         lambda subject, period: _conclusion(params, context, subject, period),
     )  # fmt: skip
     return Evaluation(None if state.is_over else state, episodes, due_ns)

@@ -23,7 +23,7 @@ from streams.detect.detector import (
     link_follower,
 )
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, confidence_of, evidence_of
-from streams.detect.evidence.link_history import FOREVER, LinkHistory, growth_of
+from streams.detect.evidence.link_history import FOREVER, HOLD_UP_S, LinkHistory, growth_of
 from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
 from streams.detect.evidence.subjects import link_name
 from streams.detect.fabric_side import FabricSide, Loss, SeverityContext, link_keys
@@ -39,7 +39,7 @@ class DownParams(Thresholds):
 
     open_after_s: Seconds = 30
     """Opens after this time down."""
-    hold_up_s: ClassVar[float] = 5
+    hold_up_s: ClassVar[float] = HOLD_UP_S
     """Closes after this time up."""
 
 
@@ -100,6 +100,8 @@ class _Counters:
                 self._series[s.source, s.kind].append(s)
         self.newest_ns = max((series[-1].at_ns for series in self._series.values()), default=-1)
         spans = history.downs(port) if self._series else []
+        self._complete_since_ns = max((one.end_ns for one in history.folded), default=0)
+        """Transitions before it were dropped, so that counters explain nothing there."""
         self._downs = sorted(begin for begin, _ in spans)
         self._edges = sorted(edge for span in spans for edge in span)
 
@@ -110,14 +112,15 @@ class _Counters:
         reading shows. Two transitions are a down.
         """
         begin, until = down
-        for (_, kind), series in self._series.items():
+        for (_, kind), known in self._series.items():
+            series = [s for s in known if s.since_ns >= self._complete_since_ns]
             first = bisect_left(series, begin, key=attrgetter("at_ns"))
             edges, changes = (self._downs, 1) if kind is SymptomKind.DOWNS_COUNTED else (self._edges, 2)
             total = most = 0
             for s in takewhile(lambda one: one.since_ns < until, series[first:]):
                 total += growth_of(s)
-                known = bisect_right(edges, s.at_ns) - bisect_right(edges, series[first].since_ns)
-                downs = (total - known) // changes
+                shown = bisect_right(edges, s.at_ns) - bisect_right(edges, series[first].since_ns)
+                downs = (total - shown) // changes
                 if downs > most:
                     most = downs
                     yield s.since_ns, s.at_ns
@@ -130,7 +133,7 @@ def _conclusion(params: DownParams, context: Context, history: LinkHistory, span
     if min(end, context.watermark_ns) < opens_ns:
         return None
     reporters = [
-        e for e in history.ends() if any(b < min(end, opens_ns) and begin < until for b, until in history.downs(e))
+        e for e in history.ends() if any(b < min(end, opens_ns) and begin < until for b, until in history.outages_of(e))
     ]
     over_ns = end + ns(params.hold_up_s) if end != FOREVER else FOREVER
     resolved = context.watermark_ns >= over_ns
@@ -156,7 +159,7 @@ def _last_seen_down(history: LinkHistory, span: Interval) -> int:
 
 
 def _evidence(params: DownParams, history: LinkHistory, end: Endpoint, begin: int) -> Evidence:
-    since = next(b for b, until in history.downs(end) if until > begin)
+    since = next(b for b, until in history.outages_of(end) if until > begin)
     first = next((s for s in history.at(end) if s.kind is SymptomKind.WENT_DOWN and s.at_ns == since), None)
     how = "by an event" if first is not None and first.by_event else "by its state"
     return evidence_of(
@@ -209,7 +212,7 @@ def _end_downs(history: LinkHistory, end: Endpoint, hold_ns: int) -> Iterator[In
     far_ups = [
         s for s in history.symptoms if s.kind is SymptomKind.CAME_UP and (s.device, s.port) != (end.device, end.port)
     ]
-    for begin, until in history.downs(end):
+    for begin, until in history.outages_of(end):
         inside = _between(own, begin, until)
         ups = [s for s in inside if s.kind is SymptomKind.CAME_UP and s.at_ns == until]
         since_ns = max((s.at_ns if s.by_event else s.since_ns or begin for s in ups), default=until)

@@ -25,7 +25,14 @@ from streams.detect.detector import (
     link_follower,
 )
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, confidence_of, evidence_of
-from streams.detect.evidence.link_history import FOREVER, LinkHistory, excused_intervals, growth_of
+from streams.detect.evidence.link_history import (
+    FOREVER,
+    FoldedDowns,
+    LinkHistory,
+    excused_intervals,
+    growth_of,
+    is_transition,
+)
 from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
 from streams.detect.evidence.subjects import link_name
 from streams.detect.fabric_side import FabricSide, Loss, SeverityContext, link_keys
@@ -83,7 +90,8 @@ class FlapParams(Thresholds):
         return self
 
 
-_DOWNS = (SymptomKind.WENT_DOWN, SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITIONS_COUNTED)
+_Observed = Symptom | FoldedDowns
+"""A transition, or the downs of a minute whose observations were dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +106,8 @@ class DownCounter:
     begun: tuple[int, ...]
     from_down: tuple[bool, ...]
     """Transition -> whether the port was down before it, so that the first transition was an up."""
+    folded: int = 0
+    """The first entries whose observations were dropped; each counts only if it is in an interval as a whole."""
 
     def downs(self, after_ns: int, until_ns: int) -> tuple[int, int]:
         """Return (downs, start of the first) in (after, until]; two transitions are a down.
@@ -105,6 +115,8 @@ class DownCounter:
         An odd transition is a down too, unless the port was down before the first.
         """
         first, last = bisect_right(self.times, after_ns), bisect_right(self.times, until_ns)
+        while first < min(last, self.folded) and self.begun[first] <= after_ns:
+            first += 1
         if first == last:
             return 0, FOREVER
         count = self.totals[last - 1] - (self.totals[first - 1] if first else 0)
@@ -124,27 +136,25 @@ class Hit:
     preset: str
 
 
-def is_transition(symptom: Symptom) -> bool:
-    """Return whether a symptom is a transition, and not the first state read of a port."""
-    if symptom.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP):
-        return symptom.by_event or symptom.since_ns > 0
-    return symptom.kind in _DOWNS
+def begin_ns(observed: _Observed) -> int:
+    """Return the earliest time at which the downs of an observation began."""
+    if isinstance(observed, FoldedDowns):
+        return observed.begin_ns
+    return observed.since_ns if growth_of(observed) else observed.at_ns
 
 
-def begin_ns(symptom: Symptom) -> int:
-    """Return the earliest time at which the downs of a symptom began."""
-    return symptom.since_ns if growth_of(symptom) else symptom.at_ns
+def _first_ns(observed: _Observed) -> int:
+    return observed.begin_ns if isinstance(observed, FoldedDowns) else observed.at_ns
 
 
-def find_hits(counters: Mapping[str, list[DownCounter]], run: list[Symptom], maintained_until_ns: int) -> Iterator[Hit]:
-    """Yield each observation of a run at which a preset is met, with the largest count of its counters."""
-    begin = run[0].at_ns
-    after_ns = maintained_until_ns if maintained_until_ns < begin else 0
+def find_hits(counters: Mapping[str, list[DownCounter]], run: Sequence[_Observed], before_ns: int) -> Iterator[Hit]:
+    """Yield each observation of a run at which a preset is met by downs after `before_ns`, with the largest count."""
+    begin = _first_ns(run[0])
     for name, own in counters.items():
         preset = FLAP_PRESETS[name]
         last = run[-1].at_ns + ns(preset.outage_s)  # an open outage counts this long after its start
         for at_ns in sorted({t for counter in own for t in counter.times if begin <= t <= last}):
-            counted = ((c.downs(max(after_ns, at_ns - ns(preset.window_s)), at_ns), c) for c in own)
+            counted = ((c.downs(max(before_ns, at_ns - ns(preset.window_s)), at_ns), c) for c in own)
             (downs, since_ns), counter = max(counted, key=lambda c: (c[0][0], -c[0][1]))
             if downs >= preset.downs:
                 yield Hit(at_ns, since_ns, downs, counter, name)
@@ -166,22 +176,35 @@ def count_downs(
     counters = []
     for end in history.ends():
         found: dict[tuple[SymptomKind, bool, int], list[tuple[int, int, int]]] = defaultdict(list)
+        folded: set[Interval] = set()
         states = [s for s in history.at(end) if s.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)]
         if preset.outage_s:
             found[SymptomKind.WENT_DOWN, False, 0] = list(_outages(preset, history, end, watermark_ns))
         else:
+            for one in history.folded:
+                if (one.device, one.port) == (end.device, end.port) and one.count:
+                    found[one.kind, one.by_event, int(one.source)].append((one.begin_ns, one.end_ns, one.count))
+                    folded.add((one.begin_ns, one.end_ns))
             for s in history.at(end):
-                if s.kind in _DOWNS and is_transition(s):
+                if s.kind is not SymptomKind.CAME_UP and is_transition(s):
                     found[s.kind, s.by_event, int(s.source)].append((begin_ns(s), s.at_ns, growth_of(s) or 1))
         for (kind, by_event, _), downs in found.items():
             counted = [
-                (at, n, since if preset.outage_s else at, _was_down(history, end, states, since))
+                (
+                    at,
+                    n,
+                    since if preset.outage_s or (since, at) in folded else at,
+                    _was_down(history, end, states, since),
+                )
                 for since, at, n in downs
                 if not overlaps_any(excused, closed(since, at))
             ]
             if counted:
                 times, counts, begun, from_down = zip(*counted, strict=True)
-                counters.append(DownCounter(end, kind, by_event, times, tuple(accumulate(counts)), begun, from_down))
+                count = sum((since, at) in folded for since, at in zip(begun, times, strict=True))
+                counters.append(
+                    DownCounter(end, kind, by_event, times, tuple(accumulate(counts)), begun, from_down, count)
+                )
     return counters
 
 
@@ -223,12 +246,19 @@ _METRICS = {
 
 
 def _conclusion(
-    params: FlapParams, context: Context, history: LinkHistory, run: list[Symptom], hits: list[Hit], before_ns: int
-) -> Conclusion:
-    """Return the episode of a run. `before_ns` is the end of the previous episode, whose downs do not count."""
-    span = begin, last = run[0].at_ns, run[-1].at_ns
+    params: FlapParams, context: Context, history: LinkHistory, run: list[_Observed],
+    counters: Mapping[str, list[DownCounter]], before_ns: int,
+) -> Conclusion | None:  # fmt: skip
+    """Return the episode of a run; None if it meets no preset.
+
+    Downs up to `before_ns`, the end of an episode or a maintenance, do not count.
+    """
+    hits = list(find_hits(counters, run, before_ns))
+    if not hits:
+        return None
+    span = begin, last = _first_ns(run[0]), run[-1].at_ns
     first = min(hits, key=lambda hit: (hit.at_ns, hit.since_ns))
-    most = max(hits, key=lambda hit: (hit.downs, -hit.at_ns))
+    downs = max(max(hit.downs, hit.counter.downs(begin - 1, last)[0]) for hit in hits)
     over_ns = last + ns(params.quiet_s)
     ports = {(s.device, s.port) for s in run}
     reporters = [end for end in history.ends() if (end.device, end.port) in ports]
@@ -236,32 +266,36 @@ def _conclusion(
     return Conclusion(
         history.subject, begin, last, opened_ns=first.at_ns, seen_ns=last,
         resolved_ns=last if context.watermark_ns >= over_ns else None, over_ns=over_ns,
-        summary=f"{link_name(history.subject)} went down {most.downs} times",
+        summary=f"{link_name(history.subject)} went down {downs} times",
         cause=fault_cause(faults, Cause.UNKNOWN),
-        evidence=(*(_evidence(end, hits, run) for end in reporters), *fault_evidence(faults, span)),
+        evidence=(*(_evidence(end, counters, run, before_ns) for end in reporters), *fault_evidence(faults, span)),
         confidence=confidence_of(reporters),
         coverage=history.coverage(reporters),
         started_ns=first.since_ns if first.since_ns > before_ns else begin,
-        down_at_ns=tuple(dict.fromkeys(s.at_ns for s in run if s.kind is SymptomKind.WENT_DOWN)),
+        down_at_ns=tuple(dict.fromkeys(_first_ns(s) for s in run if s.kind is SymptomKind.WENT_DOWN)),
     )  # fmt: skip
 
 
-def _most_by_one_source(symptoms: Iterable[Symptom]) -> list[int]:
+def _most_by_one_source(observed: Iterable[_Observed]) -> list[int]:
     """Return an end's changes from the source and kind of evidence with most of them; others show the same changes."""
     times: dict[tuple[bool, bool, Source], list[int]] = {}
-    for symptom in symptoms:
-        is_state = symptom.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
-        times.setdefault((is_state, symptom.by_event, symptom.source), []).append(symptom.at_ns)
+    for one in observed:
+        is_state = one.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
+        changes = [one.begin_ns, one.end_ns] * one.count if isinstance(one, FoldedDowns) else [one.at_ns]
+        times.setdefault((is_state, one.by_event, one.source), []).extend(changes)
     return max(times.values(), key=len)
 
 
-def _evidence(end: Endpoint, hits: list[Hit], run: list[Symptom]) -> Evidence:
+def _evidence(
+    end: Endpoint, counters: Mapping[str, list[DownCounter]], run: list[_Observed], before_ns: int
+) -> Evidence:
     """Return the best count of one end that met a preset, else the number of its transitions."""
-    own = [hit for hit in hits if hit.counter.end == end]
+    of_end = {name: [counter for counter in own if counter.end == end] for name, own in counters.items()}
+    own = list(find_hits(of_end, run, before_ns))
     if not own:
         at = _most_by_one_source(s for s in run if (s.device, s.port) == (end.device, end.port))
         statement = f"{end.device}/{end.port} changed state or counted changes {len(at)} times"
-        return evidence_of(statement, "", end, (at[0], at[-1]), comparison="both-ends")
+        return evidence_of(statement, "", end, (min(at), max(at)), comparison="both-ends")
     best = max(own, key=lambda hit: (hit.downs, -hit.at_ns))
     metric, how = _METRICS[best.counter.kind]
     preset = FLAP_PRESETS[best.preset]
@@ -283,12 +317,15 @@ def _evaluate(
 ) -> Evaluation[PublishedEpisodes]:
     """Conclude from the history of the link.
 
-    Transitions before the end of a maintenance at an end of the link do not count together with later ones.
+    Transitions before the end of a maintenance at an end of the link do not count together with later ones, and neither
+    do those of an earlier episode.
     """
     history, restarts = context.evidence.links[key], context.evidence.restarts
     maintained_until_ns = context.topology.maintenance_until_ns(end.device for end in history.ends())
     excused = excused_intervals(context.settings.link, history, restarts)
-    seen = [s for s in history.symptoms if is_transition(s) and not overlaps_any(excused, closed(begin_ns(s), s.at_ns))]
+    transitions: list[_Observed] = [*history.folded, *filter(is_transition, history.symptoms)]
+    transitions.sort(key=lambda one: (_first_ns(one), one.at_ns))
+    seen = [one for one in transitions if not overlaps_any(excused, closed(begin_ns(one), one.at_ns))]
     counters = {
         name: count_downs(
             preset, history, [*excused, *boot_intervals(preset, history, restarts)], context.watermark_ns
@@ -297,22 +334,23 @@ def _evaluate(
         if seen and (preset := FLAP_PRESETS[name])
     }  # fmt: skip
     conclusions: list[Conclusion] = []
+    ended = [maintained_until_ns, *(known.end_ns for known in state or () if known.episode.finding.final)]
     for run in _runs(seen, ns(params.quiet_s)):
-        hits = list(find_hits(counters, run, maintained_until_ns))
-        if hits:
-            before_ns = conclusions[-1].end_ns if conclusions else 0
-            conclusions.append(_conclusion(params, context, history, run, hits, before_ns))
+        before_ns = max((end_ns for end_ns in ended if end_ns < _first_ns(run[0])), default=0)
+        if (conclusion := _conclusion(params, context, history, run, counters, before_ns)) is not None:
+            conclusions.append(conclusion)
+            ended.append(conclusion.end_ns)
     return follow_link(context, history, state, conclusions, open_outages_due(params, history))
 
 
-def _runs(seen: list[Symptom], quiet_ns: int) -> Iterator[list[Symptom]]:
+def _runs(seen: list[_Observed], quiet_ns: int) -> Iterator[list[_Observed]]:
     """Yield runs of observations that are at most `quiet_ns` apart."""
-    run: list[Symptom] = []
-    for symptom in seen:
-        if run and symptom.at_ns - run[-1].at_ns > quiet_ns:
+    run: list[_Observed] = []
+    for observed in seen:
+        if run and _first_ns(observed) - run[-1].at_ns > quiet_ns:
             yield run
             run = []
-        run.append(symptom)
+        run.append(observed)
     if run:
         yield run
 

@@ -47,7 +47,8 @@ class MiscabledParams(Thresholds):
 
 
 _CAPACITY = 64
-"""The most retained reports of a link; the neighbor of an end changes only when a cable is moved."""
+"""The most retained reports of a link; the neighbor of an end changes only when a cable is moved. The newest report of
+each source is retained."""
 
 _INVENTORY_LEAD_NS = ns(3600)
 """`measure` adopts an inventory up to this much earlier than this stage, and reports links by it."""
@@ -207,7 +208,11 @@ def _with_report(state: LinkCabling, cabling: CablingReport) -> LinkCabling:
         return state
     reports = list(state.reports)
     insort(reports, cabling, key=_order)
-    pruned_until_ns = reports.pop(0).at_ns if len(reports) > _CAPACITY else state.pruned_until_ns
+    if len(reports) <= _CAPACITY:
+        return replace(state, reports=tuple(reports))
+    newest = {(report.device, report.port, report.source): report for report in reports}
+    place = next((n for n, report in enumerate(reports) if report not in newest.values()), 0)
+    pruned_until_ns = max(state.pruned_until_ns, reports.pop(place).at_ns)
     return replace(state, reports=tuple(reports), pruned_until_ns=pruned_until_ns)
 
 

@@ -124,7 +124,28 @@ def _evidence(device: str, silence: Silence, last_ns: int) -> Evidence:
 # Two owners of one partition may report the same records, which count once.
 
 _MAX_LOSSES = 1024
-"""The most losses of one consumer and topic: a consumer that is always behind retention reports one in each fetch."""
+"""The most losses of one consumer and topic: a consumer that is always behind retention reports one in each fetch. The
+older ones are counted by partition."""
+
+
+@dataclass(slots=True)
+class CountedLosses:
+    """The records of one partition in [first_offset, end_offset) that were lost, whose reports were dropped."""
+
+    first_offset: int
+    end_offset: int
+    first_ns: int
+    last_ns: int
+    records: int = 0
+    is_recreated: bool = False
+
+    def add(self, loss: InputLoss) -> None:
+        """Add the next report; records that two reports name count once."""
+        end_offset = loss.first_offset + loss.records
+        if loss.is_recreated:
+            self.first_offset, self.end_offset, self.records, self.is_recreated = loss.first_offset, 0, 0, True
+        self.records += max(0, end_offset - max(loss.first_offset, self.end_offset))
+        self.end_offset, self.last_ns = max(self.end_offset, end_offset), loss.at_ns
 
 
 @dataclass(slots=True)
@@ -133,6 +154,20 @@ class InputState:
 
     losses: list[InputLoss] = field(default_factory=list)
     published: PublishedEpisodes = ()
+    counted: dict[str, CountedLosses] = field(default_factory=dict)
+    """Partition -> its losses before `losses`, of the same episode."""
+
+    def add(self, loss: InputLoss) -> bool:
+        """Add a loss; return False for one that is known, or as old as those that were dropped."""
+        counted = self.counted.get(str(loss.partition))
+        if loss in self.losses or (counted is not None and loss.at_ns <= counted.last_ns):
+            return False
+        self.losses = [*self.losses, loss]
+        for gone in sorted(self.losses, key=lambda one: one.at_ns)[:-_MAX_LOSSES]:
+            self.losses.remove(gone)
+            fresh = CountedLosses(gone.first_offset, 0, gone.at_ns, gone.at_ns)
+            self.counted.setdefault(str(gone.partition), fresh).add(gone)
+        return True
 
 
 @dataclass(slots=True)
@@ -150,8 +185,7 @@ def add_message(state: LossState, message: Message) -> None:
     if not isinstance(message, InputLoss):
         return
     known = state.inputs.setdefault(input_subject(message.consumer, message.topic).id, InputState())
-    if message not in known.losses:
-        known.losses = [*known.losses, message][-_MAX_LOSSES:]
+    if known.add(message):
         state.due_ns = 0
 
 
@@ -162,8 +196,12 @@ def evaluate_losses(params: StaleParams, ledger: Ledger, state: LossState, _topo
     state.due_ns = FOREVER
     episodes: list[Episode] = []
     for identity, known in list(state.inputs.items()):
+        clusters = list(_clusters(params, known.losses))
+        since_ns = clusters[0][0].at_ns - ns(params.loss_s)
+        known.counted = {key: one for key, one in known.counted.items() if one.last_ns >= since_ns}
         conclusions = [
-            _loss_conclusion(params, ledger.watermark_ns, cluster) for cluster in _clusters(params, known.losses)
+            _loss_conclusion(params, ledger.watermark_ns, cluster, {} if place else known.counted)
+            for place, cluster in enumerate(clusters)
         ]
         known.published, changed, due_ns = ledger.reconcile(known.published, conclusions)
         episodes += changed
@@ -185,13 +223,16 @@ def _clusters(params: StaleParams, losses: Iterable[InputLoss]) -> Iterator[list
         yield cluster
 
 
-def _loss_conclusion(params: StaleParams, watermark_ns: int, losses: list[InputLoss]) -> Conclusion:
+def _loss_conclusion(
+    params: StaleParams, watermark_ns: int, losses: list[InputLoss], counted: Mapping[str, CountedLosses]
+) -> Conclusion:
     first, last = losses[0], losses[-1]
+    first_ns = min([first.at_ns, *(one.first_ns for one in counted.values())])
     clear_ns = last.at_ns + ns(params.loss_s)
-    evidence = tuple(_loss_evidence(losses))
+    evidence = tuple(_loss_evidence(losses, counted))
     lost = round(sum(one.observed or 0 for one in evidence))
     return Conclusion(
-        input_subject(first.consumer, first.topic), first.at_ns, clear_ns, opened_ns=first.at_ns, seen_ns=last.at_ns,
+        input_subject(first.consumer, first.topic), first_ns, clear_ns, opened_ns=first_ns, seen_ns=last.at_ns,
         resolved_ns=clear_ns if clear_ns <= watermark_ns else None, over_ns=clear_ns,
         summary=f"{first.consumer} lost {lost} records of {first.topic}: they were deleted before they were read",
         cause=Cause.RETENTION,
@@ -201,19 +242,28 @@ def _loss_conclusion(params: StaleParams, watermark_ns: int, losses: list[InputL
     )  # fmt: skip
 
 
-def _loss_evidence(losses: list[InputLoss]) -> Iterator[Evidence]:
+def _loss_evidence(losses: list[InputLoss], counted: Mapping[str, CountedLosses]) -> Iterator[Evidence]:
     """Yield the number of lost records of each partition; only of the new topic if it was created again."""
-    for partition in sorted({loss.partition for loss in losses}):
+    for partition in sorted({*map(int, counted), *(loss.partition for loss in losses)}):
         own = [loss for loss in losses if loss.partition == partition]
+        before = counted.get(str(partition))
+        if before is not None and any(loss.is_recreated for loss in own):
+            before = None
+        offset = 0 if before is None else before.end_offset
         ranges = merge_intervals((loss.first_offset, loss.first_offset + loss.records) for loss in own)
-        count = sum(end - begin for begin, end in ranges)
-        where = f"{own[0].topic}/{partition}"
-        statement = f"{count} records of {where} from offset {ranges[0][0]} on were deleted before they were read"
-        if any(loss.is_recreated for loss in own):
+        count = sum(max(0, end - max(begin, offset)) for begin, end in ranges)
+        first_ns, last_ns = (own[0].at_ns, own[-1].at_ns) if own else (FOREVER, 0)
+        first_offset = ranges[0][0] if ranges else offset
+        if before is not None:
+            count += before.records
+            first_ns, last_ns, first_offset = before.first_ns, max(before.last_ns, last_ns), before.first_offset
+        statement = (
+            f"{count} records of {losses[0].topic}/{partition} from offset {first_offset} on were deleted before they"
+            " were read"
+        )
+        if any(loss.is_recreated for loss in own) or (before is not None and before.is_recreated):
             statement += "; the topic was created again, and what was unread of the former one is not counted"
-        yield evidence_of(
-            statement, "input_lost_records", None, (own[0].at_ns, own[-1].at_ns), float(count), 0.0
-        )  # fmt: skip
+        yield evidence_of(statement, "input_lost_records", None, (first_ns, last_ns), float(count), 0.0)
 
 
 _FABRIC = GroupKey(GroupKind.FABRIC)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.params import SharedSettings
+from streams.detect.evidence.revisions import MINUTE_NS, revision_due_ns
 from streams.detect.thresholds import ns
 from streams.fabric.ids import finding_id
 from streams.fabric.intervals import Interval
@@ -68,8 +69,6 @@ class Conclusion:
     """Names the episode in its id; empty means the start of the evidence."""
     down_at_ns: tuple[int, ...] = ()
     related: tuple[str, ...] = ()
-    is_continuous: bool = False
-    """True if the evidence lasts; a later end alone then needs no revision before the final one."""
     blast_radius: BlastRadius | None = None
     forecast: Forecast | None = None
 
@@ -81,6 +80,8 @@ class PublishedEpisode:
     begin_ns: int
     end_ns: int
     episode: Episode
+    published_ns: int = 0
+    """The watermark of the last revision."""
 
     def overlaps(self, begin_ns: int, end_ns: int) -> bool:
         """Return whether its evidence overlaps an interval, so that both are one episode."""
@@ -114,37 +115,37 @@ class Ledger:
 
         An episode keeps its start if its first observations were pruned, up to `pruned_until_ns`. A final episode that
         was never published is then ignored, because a pruned observation, such as an administrative down, may excuse
-        it.
+        it. Conclusions from the evidence of a final episode are ignored too, however many it was divided into.
         """
-        unmatched = list(published)
-        result: list[PublishedEpisode] = []
+        finals = [known for known in published if known.episode.finding.final]
+        unmatched = [known for known in published if not known.episode.finding.final]
+        result = list(finals)
         out: list[Episode] = []
         due_ns = FOREVER
         for one in conclusions:
-            begin_ns, final_ns, finding = one.begin_ns, self._final_ns(one), self.finding(one)
-            due_ns = min([due_ns, *(at_ns for at_ns in (one.over_ns, final_ns) if at_ns > self.watermark_ns)])
+            begin_ns, finding = one.begin_ns, self.finding(one)
+            times_ns = [one.over_ns, self._final_ns(one)]
             known = next((s for s in unmatched if s.overlaps(one.begin_ns, one.end_ns)), None)
-            if known is None and one.begin_ns <= pruned_until_ns and finding.final:
-                continue
-            if known is not None:
-                unmatched.remove(known)
-                if known.episode.finding.final:
-                    result.append(known)  # final: observations beyond the lateness change nothing
+            if known is None:
+                is_known = any(s.overlaps(one.begin_ns, one.end_ns) for s in finals)
+                if is_known or (one.begin_ns <= pruned_until_ns and finding.final):
                     continue
+                episode = _episode(None, one, finding)
+                out.append(episode)
+                result.append(PublishedEpisode(begin_ns, one.end_ns, episode, self.watermark_ns))
+            else:
+                unmatched.remove(known)
                 if known.begin_ns <= pruned_until_ns:
                     begin_ns, finding = min(known.begin_ns, one.begin_ns), _as_begun(known.episode.finding, finding)
-            episode = _episode(known, one, finding)
-            if known is None or _differs(episode, known.episode, is_continuous=one.is_continuous):
-                episode = _opened_or_updated(known, episode)
-                out.append(episode)
-            else:
-                episode = known.episode
-            result.append(PublishedEpisode(begin_ns, one.end_ns, episode))
-        for known in unmatched:
-            if known.episode.finding.final:
-                result.append(known)
-            else:
-                out.append(_retracted(known.episode))
+                episode, last, at_ns = _episode(known, one, finding), known.episode, known.published_ns
+                if _differs(episode, last) and (revision_ns := _revision_ns(last, episode, at_ns)) > self.watermark_ns:
+                    times_ns.append(revision_ns)
+                elif _differs(episode, last):
+                    last, at_ns = _updated(episode), self.watermark_ns
+                    out.append(last)
+                result.append(PublishedEpisode(begin_ns, one.end_ns, last, at_ns))
+            due_ns = min([due_ns, *(at_ns for at_ns in times_ns if at_ns > self.watermark_ns)])
+        out += [_retracted(known.episode) for known in unmatched]
         return Reconciled(tuple(result), out, due_ns)
 
     def _final_ns(self, one: Conclusion) -> int:
@@ -211,19 +212,21 @@ def _episode(known: PublishedEpisode | None, one: Conclusion, fresh: Finding) ->
     return Episode(replace(fresh, id=identity, subject=subject, status=status), one.down_at_ns, one.related)
 
 
-def _differs(episode: Episode, known: Episode, *, is_continuous: bool) -> bool:
+def _differs(episode: Episode, known: Episode) -> bool:
     """Return whether more than the last observation's time changed; the final revision has its last value."""
-    now, last = episode.finding, known.finding
-    evidence = last.evidence
-    if is_continuous and len(evidence) == len(now.evidence):
-        evidence = tuple(
-            replace(was, window_end_ns=one.window_end_ns) for was, one in zip(evidence, now.evidence, strict=True)
-        )
-    return now != replace(last, observed_at_ns=now.observed_at_ns, evidence=evidence)
+    was = replace(known.finding, observed_at_ns=episode.finding.observed_at_ns)
+    return episode != replace(known, finding=was)
 
 
-def _opened_or_updated(known: PublishedEpisode | None, episode: Episode) -> Episode:
-    if known is None or episode.finding.status is not Status.OPEN:
+def _revision_ns(known: Episode, episode: Episode, published_ns: int) -> int:
+    """Return the watermark of the next revision; `attribute` receives further downs of an episode within a minute."""
+    due_ns = revision_due_ns(known.finding, episode.finding, published_ns)
+    is_same = (known.down_at_ns, known.related) == (episode.down_at_ns, episode.related)
+    return due_ns if is_same else min(due_ns, published_ns + MINUTE_NS)
+
+
+def _updated(episode: Episode) -> Episode:
+    if episode.finding.status is not Status.OPEN:
         return episode
     return replace(episode, finding=replace(episode.finding, status=Status.UPDATED))
 

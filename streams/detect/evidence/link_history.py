@@ -6,7 +6,7 @@ each time, so that late and repeated observations change only what they must.
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streams.detect.evidence.params import LinkParams
@@ -24,7 +24,17 @@ FOREVER = IDLE_NS
 
 _CAPACITY = 256
 """The most retained observations of a link, whose evaluation takes some milliseconds. A port that flaps each second
-fills it in two minutes and stays a flap."""
+fills it in two minutes; older transitions are then counted by the minute (`FoldedDowns`)."""
+
+_MAX_FAULTS = 64
+"""The most faults that may displace transitions."""
+
+_FOLD_NS = ns(60)
+_MAX_FOLDED = 64
+"""Minutes of one end and source; the oldest two are then joined."""
+
+HOLD_UP_S = 5.0
+"""An up that lasts this long ends an outage (DETECTION 3)."""
 
 LINK_KINDS = frozenset({
     SymptomKind.WENT_DOWN, SymptomKind.CAME_UP, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED,
@@ -35,7 +45,39 @@ LINK_KINDS = frozenset({
 RECORDED_KINDS = LINK_KINDS | {SymptomKind.PORT_FAULT}
 """All symptoms of a port in the history of its link; faults that its device reports are evidence for later changes."""
 
+COUNTED_KINDS = LINK_KINDS - {SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED}
+"""The transitions and counts that are dropped beyond the capacity; what people do is retained."""
+
 _DOWNS = frozenset({SymptomKind.WENT_DOWN, SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITIONS_COUNTED})
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedDowns:
+    """The downs of one end by one kind of evidence in [begin_ns, end_ns], whose observations were dropped."""
+
+    device: str
+    port: str
+    kind: SymptomKind
+    source: Source
+    by_event: bool
+    begin_ns: int
+    end_ns: int
+    count: int
+    """Downs, or transitions of a counter of transitions."""
+
+    @property
+    def at_ns(self) -> int:
+        """Return the time of the newest of them, as of a symptom."""
+        return self.end_ns
+
+    @property
+    def key(self) -> tuple[str, str, SymptomKind, Source, bool]:
+        """Return the key of one counter."""
+        return self.device, self.port, self.kind, self.source, self.by_event
+
+    def joined(self, later: "FoldedDowns") -> "FoldedDowns":
+        """Return both as one."""
+        return replace(self, end_ns=max(self.end_ns, later.end_ns), count=self.count + later.count)
 
 
 @dataclass(slots=True)
@@ -43,7 +85,8 @@ class LinkHistory:
     """The observations of one link, ordered by event time, and the state after the pruned ones.
 
     `down_since` and `disabled_since` have, by device, the time since which an end has been down or disabled by pruned
-    observations.
+    observations. Beyond the capacity transitions are dropped: `folded` has their counts, `outages` their intervals by
+    device, in which the end was never up for HOLD_UP_S.
     """
 
     subject: Subject
@@ -52,10 +95,12 @@ class LinkHistory:
     disabled_since: dict[str, int] = field(default_factory=dict)
     pruned_until_ns: int = 0
     """The time of the newest pruned observation."""
+    folded: list[FoldedDowns] = field(default_factory=list)
+    outages: dict[str, list[Interval]] = field(default_factory=dict)
 
     def add(self, symptom: Symptom) -> bool:
         """Insert an observation; return False if it, or a more precise one, is known."""
-        if symptom in self.symptoms:
+        if symptom in self.symptoms or self._is_folded(symptom):
             return False
         if not symptom.by_event:
             if any(supersedes(known, symptom) for known in self.symptoms):
@@ -65,8 +110,35 @@ class LinkHistory:
             return False
         insort(self.symptoms, symptom, key=_order)
         if len(self.symptoms) > _CAPACITY:
-            self._drop(1)
+            self._displace()
         return True
+
+    def _is_folded(self, symptom: Symptom) -> bool:
+        """Return whether a symptom is as old as those of its counter that were dropped, so that it may be one."""
+        if not self.folded or (fresh := _folded(symptom)) is None:
+            return False
+        return any(known.key == fresh.key and symptom.at_ns <= known.end_ns for known in self.folded)
+
+    def _displace(self) -> None:
+        """Drop the oldest transition and count it; drop the oldest fault instead if there are too many."""
+        faults = [known for known in self.symptoms if known.kind is SymptomKind.PORT_FAULT]
+        places = (n for n, known in enumerate(self.symptoms) if known.kind in COUNTED_KINDS)
+        if len(faults) > _MAX_FAULTS:
+            sessions = [id(known) for known in _open_sessions(faults)]
+            places = (n for n, known in enumerate(self.symptoms) if known in faults and id(known) not in sessions)
+        symptom = self.symptoms.pop(next(places, 0))
+        since_ns = self.down_since.get(symptom.device)
+        self._follow(symptom)
+        if symptom.kind is SymptomKind.CAME_UP and since_ns is not None:
+            spans = merge_intervals([*self.outages.get(symptom.device, ()), (since_ns, symptom.at_ns)], ns(HOLD_UP_S))
+            self.outages[symptom.device] = spans[-_MAX_FOLDED:]
+        if (fresh := _folded(symptom)) is not None:
+            own = [known for known in self.folded if known.key == fresh.key]
+            others = [known for known in self.folded if known.key != fresh.key]
+            is_same = own and fresh.end_ns - own[-1].begin_ns <= _FOLD_NS
+            own = [*own[:-1], own[-1].joined(fresh)] if is_same else [*own, fresh]
+            own = [own[0].joined(own[1]), *own[2:]] if len(own) > _MAX_FOLDED else own
+            self.folded = sorted([*others, *own], key=lambda known: (known.end_ns, known.key))
 
     def _admits_fault(self, symptom: Symptom) -> bool:
         """Return whether to add a fault: only the first of several in the same minutes is retained.
@@ -86,16 +158,20 @@ class LinkHistory:
         is up retains its sessions that are down.
         """
         old = [symptom for symptom in self.symptoms if symptom.at_ns < at_ns]
-        self._drop(len(old))
+        for symptom in old:
+            self._follow(symptom)
+        del self.symptoms[: len(old)]
         faults = [symptom for symptom in old if symptom.kind is SymptomKind.PORT_FAULT]
         self.symptoms[:0] = faults if self.down_since else list(_open_sessions(faults))
+        self.folded = [known for known in self.folded if known.end_ns >= at_ns]
+        recent = {device: [span for span in spans if span[1] >= at_ns] for device, spans in self.outages.items()}
+        self.outages = {device: spans for device, spans in recent.items() if spans}
 
-    def _drop(self, count: int) -> None:
-        for symptom in self.symptoms[:count]:
-            self.pruned_until_ns = max(self.pruned_until_ns, symptom.at_ns)
-            _follow(self.down_since, symptom, SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
-            _follow(self.disabled_since, symptom, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
-        del self.symptoms[:count]
+    def _follow(self, symptom: Symptom) -> None:
+        """Add a dropped symptom to the state after the pruned observations."""
+        self.pruned_until_ns = max(self.pruned_until_ns, symptom.at_ns)
+        _follow(self.down_since, symptom, SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
+        _follow(self.disabled_since, symptom, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
 
     def merge(self, other: "LinkHistory") -> None:
         """Insert the observations of the same link under another name."""
@@ -104,6 +180,9 @@ class LinkHistory:
         self.down_since |= other.down_since
         self.disabled_since |= other.disabled_since
         self.pruned_until_ns = max(self.pruned_until_ns, other.pruned_until_ns)
+        self.folded += [known for known in other.folded if known not in self.folded]
+        for device, spans in other.outages.items():
+            self.outages[device] = merge_intervals([*self.outages.get(device, ()), *spans])
 
     @property
     def is_blank(self) -> bool:
@@ -119,8 +198,12 @@ class LinkHistory:
         return (s for s in self.symptoms if s.device == end.device and s.port == end.port)
 
     def downs(self, end: Endpoint) -> list[Interval]:
-        """Return the intervals in which this end was down."""
+        """Return the intervals in which this end was down, by the retained observations."""
         return self._spans(end, self.down_since, SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
+
+    def outages_of(self, end: Endpoint) -> list[Interval]:
+        """Return the downs of this end, and before them the outages whose observations were dropped."""
+        return [*self.outages.get(end.device, ()), *self.downs(end)]
 
     def disabled(self) -> list[Interval]:
         """Return the intervals in which either end was administratively down, from the last reading without it."""
@@ -148,6 +231,24 @@ class LinkHistory:
     def coverage(self, reporters: Iterable[Endpoint]) -> Coverage:
         """Return the coverage by reporting ends."""
         return link_coverage(self.subject, reporters)
+
+
+def _folded(symptom: Symptom) -> FoldedDowns | None:
+    """Return a dropped symptom as counted downs; None if it is no transition, or only the first state of a port."""
+    if not is_transition(symptom):
+        return None
+    kind, count = symptom.kind, growth_of(symptom)
+    if kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP):
+        kind, count = SymptomKind.WENT_DOWN, int(kind is SymptomKind.WENT_DOWN)
+    at_ns = symptom.at_ns
+    return FoldedDowns(symptom.device, symptom.port, kind, symptom.source, symptom.by_event, at_ns, at_ns, count)
+
+
+def is_transition(symptom: Symptom) -> bool:
+    """Return whether a symptom is a transition, and not the first state read of a port."""
+    if symptom.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP):
+        return symptom.by_event or symptom.since_ns > 0
+    return symptom.kind in _DOWNS
 
 
 def supersedes(fine: Symptom, wide: Symptom) -> bool:
@@ -250,6 +351,7 @@ def training_intervals(
     grace = ns(params.restart_grace_s)
     spans = excused_intervals(params, history, restarts)
     spans += [(s.since_ns or s.at_ns, s.at_ns + grace) for s in history.symptoms if s.kind in _DOWNS]
+    spans += [(folded.begin_ns, folded.end_ns + grace) for folded in history.folded]
     for end in history.ends():
-        spans += [(begin, until if until == FOREVER else until + grace) for begin, until in history.downs(end)]
+        spans += [(begin, until if until == FOREVER else until + grace) for begin, until in history.outages_of(end)]
     return merge_intervals(spans)

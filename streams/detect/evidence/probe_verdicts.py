@@ -127,7 +127,6 @@ def probe_conclusion(
         evidence=(_probe_evidence(one, worst) for one in worst.statements),
         confidence=worst.confidence,
         coverage=coverage,
-        is_continuous=True,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
 from streams.detect.detector import NOW, Context, Evaluation, Observed, PodSide, Scope
@@ -30,7 +30,7 @@ from streams.wire.symptoms import (
 )
 
 _PART_CAPACITY = 64
-"""The most retained symptoms of a part: a part that changes each minute stays one episode with its first start."""
+"""The most retained symptoms of a part. Beyond it, those that change no spell are dropped, then the oldest."""
 
 _RETENTION_NS = ns(3600)
 """A closed episode is retained for this long, because it may be the parent of findings of the same hour."""
@@ -55,6 +55,8 @@ class PartState:
     symptoms: tuple[Symptom, ...] = ()
     published: PublishedEpisodes = ()
     pruned_until_ns: int = 0
+    dropped: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By a key of the detector, the number of dropped symptoms and the growth that they count."""
 
     def pruned(self, before_ns: int, symptoms: Iterable[Symptom]) -> "PartState":
         """Return the state with these symptoms, without older episodes that are final."""
@@ -115,17 +117,14 @@ class PartSpells(Generic[P]):
             return Observed(state)
         symptoms = list(state.symptoms)
         insort(symptoms, symptom, key=self._order)
-        pruned_until_ns = state.pruned_until_ns
-        if len(symptoms) > _PART_CAPACITY:
-            pruned_until_ns = max(pruned_until_ns, symptoms.pop(0).at_ns)
-        return Observed(replace(state, symptoms=tuple(symptoms), pruned_until_ns=pruned_until_ns), NOW)
+        return Observed(replace(state, symptoms=tuple(symptoms)), NOW)
 
     def _order(self, symptom: Symptom) -> tuple[int, int, float]:
         return symptom.at_ns, symptom.kind, self.rank(symptom)
 
     def _evaluate(self, params: P, _: str, state: PartState, context: Context) -> Evaluation[PartState]:
         open_after_s, clear_s = self.times(params)
-        state = self._prune(state, context.watermark_ns - _RETENTION_NS)
+        state = self._limited(self._prune(state, context.watermark_ns - _RETENTION_NS), ns(clear_s))
         spells = self._spells(state.symptoms, ns(clear_s))
         opening = [(spell, spell.begin_ns + ns(open_after_s)) for spell in spells]
         opening = [(spell, opens_ns) for spell, opens_ns in opening if spell.end_ns >= opens_ns]
@@ -168,6 +167,18 @@ class PartSpells(Generic[P]):
         if len(symptoms) == 1 and symptoms[0].kind is self.end and symptoms[0].at_ns < before_ns:
             symptoms.clear()
         return state.pruned(before_ns, symptoms)
+
+    def _limited(self, state: PartState, clear_ns: int) -> PartState:
+        """Return the state with at most the capacity of symptoms."""
+        symptoms, pruned_until_ns = list(state.symptoms), state.pruned_until_ns
+        while len(symptoms) > _PART_CAPACITY:
+            spells = self._spells(symptoms, clear_ns)
+            pairs = ([*symptoms[:n], *symptoms[n + 2 :]] for n in range(1, len(symptoms) - 2))
+            left = next((one for one in pairs if self._spells(one, clear_ns) == spells), None)
+            if left is None:
+                pruned_until_ns = max(pruned_until_ns, symptoms[0].at_ns)
+            symptoms = symptoms[1:] if left is None else left
+        return replace(state, symptoms=tuple(symptoms), pruned_until_ns=pruned_until_ns)
 
     def _spells(self, symptoms: Sequence[Symptom], clear_ns: int) -> list[PartSpell]:
         """Return the spells; joins spells closer than `clear_ns`."""
@@ -214,6 +225,19 @@ class Spell(Generic[Began]):
     def is_instant(self) -> bool:
         """Return whether a watchdog reported it: the state is known at one time and has no duration."""
         return isinstance(self.began, PfcWatchdogStorm)
+
+    @property
+    def strength(self) -> float:
+        """Return the number by which the worst of several spells is chosen."""
+        match self.began:
+            case PauseBegan(paused_ratio=strength) | ThrottledByPauseBegan(paused_ratio=strength):
+                return strength
+            case IncastBegan(ratio=strength) | LinkFullBegan(load_ratio=strength):
+                return strength
+            case CnpThrottledBegan(cnp_per_s=strength) | SlowedByLossBegan(retransmits_per_s=strength):
+                return strength
+            case _:
+                return 0.0
 
     @property
     def key(self) -> tuple[Endpoint, Source, CongestionState]:
@@ -294,10 +318,24 @@ class LinkSpells(Generic[Began]):
 
 
 def _bounded(spells: list[Spell[Began]]) -> tuple[Spell[Began], ...]:
-    """Return the spells; if there are too many, the oldest two are joined so that the start is retained."""
-    if len(spells) > _CAPACITY and spells[1].end_ns != FOREVER:
-        gone = spells.pop(1)
-        spells[0] = replace(spells[0], end_ns=max(spells[0].end_ns, gone.end_ns))
+    """Return the spells; of too many, the two of one key that are closest are joined, so that the start is retained.
+
+    The second must not be stronger than the first, unless all are.
+    """
+    if len(spells) <= _CAPACITY:
+        return tuple(spells)
+    newest: dict[tuple[Endpoint, Source, CongestionState], int] = {}
+    pairs = []
+    for place, spell in enumerate(spells):
+        if spell.end_ns != FOREVER and not spell.is_instant:
+            if (before := newest.get(spell.key)) is not None:
+                is_stronger = spell.strength > spells[before].strength
+                pairs.append((is_stronger, spell.begin_ns - spells[before].end_ns, before, place))
+            newest[spell.key] = place
+    if pairs:
+        *_, first, second = min(pairs)
+        gone = spells.pop(second)
+        spells[first] = replace(spells[first], end_ns=max(spells[first].end_ns, gone.end_ns))
     return tuple(spells)
 
 

@@ -3,7 +3,7 @@
 from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from streams.detect.detector import NOW, Context, Evaluation, Observed, PodSide, Scope
 from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes, has_open, open_intervals, prune
@@ -19,6 +19,8 @@ WEEK_NS = ns(7 * 86_400)
 _WHOLE_NS = ns(3600)
 _CASE_NS = ns(3600)
 _HOUR_NS = ns(3600)
+_SPAN_NS = ns(600)
+"""Rules count bad windows within this time together."""
 _NEWEST = 4
 """The newest windows of a side are retained at any age: an open episode must not vanish if the port is not read."""
 
@@ -50,14 +52,16 @@ class WindowHistory:
         return WindowHistory(merged.windows, max(self.pruned_until_ns, other.pruned_until_ns))
 
     def downsampled(
-        self, now_ns: int, open_spans: Sequence[Interval], bad: Collection[int], steps: Collection[int]
+        self, now_ns: int, open_spans: Sequence[Interval], hits: Sequence["WindowHit"], steps: Collection[int]
     ) -> "WindowHistory":
         """Return the history without windows older than an hour, except one per hour and side of two kinds.
 
         Windows in which a level moved by a step (`steps`, by identity) are retained for a week, because they make a
-        trend. Bad windows of an open episode (`bad`, within `open_spans`) are retained while it is open, with all
-        windows that began it, so that it is not retracted. Its good windows are dropped, so that it is not divided.
+        trend. Bad windows of an open episode (`hits` within `open_spans`) are retained while it is open, with all
+        windows that began it, so that it is not retracted, and with those of its strongest hits. Its good windows are
+        dropped, so that it is not divided.
         """
+        bad = {id(hit.window) for hit in hits}
         whole_ns = now_ns - _WHOLE_NS
         if not self.windows or self.windows[0].begin_ns >= whole_ns:
             return self
@@ -71,13 +75,30 @@ class WindowHistory:
             moved = id(window) in steps and window.begin_ns >= now_ns - WEEK_NS and (own is None or is_evidence)
             if is_evidence or moved:
                 hours[side_of(window), window.begin_ns // _HOUR_NS] = window
-        stay |= {id(window) for window in hours.values()}
+        stay |= {id(window) for window in hours.values()} | self._strongest(open_spans, hits)
         gone = [w for w in self.windows if w.begin_ns < whole_ns and id(w) not in stay]
         if not gone:
             return self
         dropped = {id(w) for w in gone}
         left = tuple(w for w in self.windows if id(w) not in dropped)
         return WindowHistory(left, max(self.pruned_until_ns, *(w.end_ns for w in gone)))
+
+    def _strongest(self, open_spans: Sequence[Interval], hits: Sequence["WindowHit"]) -> set[int]:
+        """Return the identities of the windows from which the strongest hits of open episodes follow."""
+        best: dict[tuple[Any, ...], WindowHit] = {}
+        for hit in hits:
+            for span in open_spans:
+                key = span, hit.side, hit.rule, hit.metric, hit.index
+                if span[0] <= hit.window.begin_ns < span[1] and (
+                    key not in best or (hit.is_case, hit.observed) > (best[key].is_case, best[key].observed)
+                ):
+                    best[key] = hit
+        spans = {(hit.side, hit.window.end_ns) for hit in best.values()}
+        return {
+            id(window)
+            for window in self.windows
+            if any(side_of(window) == side and end - _SPAN_NS < window.end_ns <= end for side, end in spans)
+        }
 
     def next_downsample_ns(self, now_ns: int) -> int:
         """Return the latest time at which a window can be dropped next; FOREVER if that depends on open episodes."""
@@ -223,16 +244,21 @@ class WindowRules(Generic[P]):
         first_ns = min((window.begin_ns for window in history.windows), default=context.retained_since_ns)
         published = prune(state.published, min(context.retained_since_ns, first_ns))
         sides = history.outside(training_intervals(context.settings.link, link, context.evidence.restarts))
+        finals = [(known.begin_ns, known.end_ns) for known in published if known.episode.finding.final]
         hits = sorted(
-            (hit for side, windows in sides.items() for hit in self.hits(params, side, windows)),
+            (
+                hit
+                for side, windows in sides.items()
+                for hit in self.hits(params, side, windows)
+                if not any(b <= hit.window.begin_ns and hit.window.end_ns <= e for b, e in finals)
+            ),
             key=lambda hit: (hit.window.end_ns, hit.side, hit.rule, hit.index),
         )
         runs = [run for run in self._runs(params, hits, history, open_intervals(published)) if run.cases]
         conclusions = [self.conclude(params, context, link, history.windows, run) for run in runs]
         published, episodes, due_ns = context.reconcile(published, conclusions, history.pruned_until_ns)
-        bad = {id(hit.window) for hit in hits}
         steps = {id(window) for window in history.windows if self.has_step(window)}
-        history = history.downsampled(now_ns, open_intervals(published), bad, steps)
+        history = history.downsampled(now_ns, open_intervals(published), hits, steps)
         left = WindowState(history, published) if history.windows or has_open(published) else None
         return Evaluation(left, episodes, min(due_ns, history.next_downsample_ns(now_ns)))
 
@@ -310,31 +336,31 @@ def watch_window(settings: SharedSettings, watermark_ns: int, *, is_read: bool) 
 
 
 def bad_periods(
-    marks: Iterable[Mark], is_case: Callable[[list[Mark]], bool], enough_good: int, watch: WatchWindow
-) -> Iterator[BadPeriod[Mark]]:
-    """Yield the bad periods of a device's windows, in order of time.
+    marks: Iterable[Mark], is_case: Callable[[list[Mark]], bool], enough_good: int, watch: WatchWindow,
+    bad: Sequence[Mark] = (), good: int = 0,
+) -> tuple[list[BadPeriod[Mark]], list[Mark], int]:  # fmt: skip
+    """Return the ended bad periods of a device's windows in order of time, and the open one: bad and good windows.
 
-    A good mark discards bad marks that are not yet a case, and does not divide a case.
+    A good mark discards bad marks that are not yet a case, and does not divide a case. `bad` and `good` are the open
+    period before these marks.
     """
-    bad: list[Mark] = []
-    good = 0
+    periods = []
+    own = list(bad)
     for mark in marks:
-        if bad and mark.begin_ns >= watch.ends_at_ns(bad[-1]):
-            if is_case(bad):
-                yield BadPeriod(bad, watch.ends_at_ns(bad[-1]))
-            bad, good = [], 0
+        if own and mark.begin_ns >= watch.ends_at_ns(own[-1]):
+            if is_case(own):
+                periods.append(BadPeriod(own, watch.ends_at_ns(own[-1])))
+            own, good = [], 0
         if mark.is_bad:
-            bad, good = [*bad, mark], 0
-        elif not is_case(bad):
-            bad = []
+            own, good = [*own, mark], 0
+        elif not is_case(own):
+            own = []
         else:
             good += 1
             if good >= enough_good:
-                yield BadPeriod(bad, mark.end_ns)
-                bad, good = [], 0
-    if is_case(bad):
-        ended_at_ns = watch.ends_at_ns(bad[-1])
-        yield BadPeriod(bad, ended_at_ns if ended_at_ns <= watch.reported_until_ns else None)
+                periods.append(BadPeriod(own, mark.end_ns))
+                own, good = [], 0
+    return periods, own, good
 
 
 _MARKS = 64
@@ -343,12 +369,18 @@ _MARKS = 64
 
 @dataclass(frozen=True, slots=True)
 class Marks(Generic[Mark]):
-    """The windows of a device or rail since the first bad one, and its published episodes."""
+    """The windows of a device or rail since the first bad one, and its published episodes.
+
+    Of a period that began before them, the first bad windows, the worst and the last are retained.
+    """
 
     subject: Subject
     marks: tuple[Mark, ...] = ()
     published: PublishedEpisodes = ()
     pruned_until_ns: int = 0
+    bad: tuple[Mark, ...] = ()
+    good: int = 0
+    """The number of good windows after `bad`."""
 
     @property
     def is_over(self) -> bool:
@@ -356,25 +388,45 @@ class Marks(Generic[Mark]):
         return not any(mark.is_bad for mark in self.marks[-_MARKS // 2 :]) and not has_open(self.published)
 
     def with_marks(self, marks: Sequence[Mark]) -> Self:
-        """Return the state with these windows in order, limited to the newest."""
-        if len(marks) <= _MARKS:
-            return replace(self, marks=tuple(marks))
-        return replace(self, marks=tuple(marks[-_MARKS:]), pruned_until_ns=marks[-_MARKS - 1].end_ns)
+        """Return the state with these windows in order; `conclude` limits them."""
+        return replace(self, marks=tuple(marks))
 
     def conclude(
         self, ledger: Ledger, watch: WatchWindow, is_case: Callable[[list[Mark]], bool], enough_good: int,
-        conclude: Callable[[Subject, BadPeriod[Mark]], Conclusion],
+        worst: Callable[[Sequence[Mark]], Mark], conclude: Callable[[Subject, BadPeriod[Mark]], Conclusion],
     ) -> tuple[Self, list[Episode], int]:  # fmt: skip
         """Return the state, the changed episodes, and the time of the next change without input.
 
         A period of a silent device may end with each window that passes.
         """
         settings, now_ns = ledger.settings, ledger.watermark_ns
-        periods = list(bad_periods(self.marks, is_case, enough_good, watch))
+        own = self._limited(is_case, enough_good, watch, worst)
+        periods, bad, _ = bad_periods(own.marks, is_case, enough_good, watch, own.bad, own.good)
+        if is_case(bad):
+            ended_at_ns = watch.ends_at_ns(bad[-1])
+            periods.append(BadPeriod(bad, ended_at_ns if ended_at_ns <= watch.reported_until_ns else None))
         conclusions = [conclude(self.subject, period) for period in periods]
-        published, episodes, due_ns = ledger.reconcile(self.published, conclusions, self.pruned_until_ns)
+        published, episodes, due_ns = ledger.reconcile(own.published, conclusions, own.pruned_until_ns)
         for period in periods:
             if period.ended_at_ns is None:
                 at_ns = watch.ends_at_ns(period.bad[-1]) + ns(settings.lateness_s)
                 due_ns = min(due_ns, at_ns if at_ns > now_ns else now_ns + ns(settings.window.width_s))
-        return replace(self, published=published), episodes, due_ns
+        return replace(own, published=published), episodes, due_ns
+
+    def _limited(
+        self, is_case: Callable[[list[Mark]], bool], enough_good: int, watch: WatchWindow,
+        worst: Callable[[Sequence[Mark]], Mark],
+    ) -> Self:  # fmt: skip
+        """Return the state with the newest windows, and those of an open period that its conclusion needs."""
+        gone, marks = self.marks[:-_MARKS], self.marks[-_MARKS:]
+        if not gone:
+            return self
+        _, bad, good = bad_periods(gone, is_case, enough_good, watch, self.bad, self.good)
+        if bad:
+            first = next((n for n in range(1, len(bad)) if is_case(bad[:n])), len(bad))
+            needed = {mark.begin_ns: mark for mark in (*bad[:first], worst(bad), bad[-1])}
+            bad = [needed[begin_ns] for begin_ns in sorted(needed)]
+        published = prune(self.published, min(mark.begin_ns for mark in (*bad, marks[0])))
+        return replace(
+            self, marks=marks, published=published, pruned_until_ns=gone[-1].end_ns, bad=tuple(bad), good=good
+        )

@@ -266,7 +266,8 @@ def test_a_driver_that_repeats_itself_keeps_state_bounded() -> None:
     """A thousand Xids are one finding that keeps its id and its beginning."""
     published = found(*(xid(GPU, 100 + t, 94) for t in range(1000)))
     assert len(published) == 1
-    assert (after(published[0].started_at_ns), after(published[0].evidence[0].window_end_ns)) == (100, 1099)
+    assert after(published[0].started_at_ns) == 100
+    assert 500 <= (published[0].evidence[0].observed or 0) <= 1000  # a count that doubled is a revision
 
 
 def test_the_page_lists_each_xid_where_the_code_grades_it() -> None:

@@ -196,8 +196,7 @@ def test_state_stays_bounded_under_an_endless_flapper() -> None:
     assert {f.detector for f in published} == {"link/flap", "link/down"}
     assert len({f.id for f in published}) == 2
     assert {after(f.started_at_ns) for f in published} == {0}
-    # The last down is a new observation; the recovery after it is not.
-    assert max(after(f.observed_at_ns) or 0 for f in published) == 45 * 60 - 1
+    assert len(published) <= 50  # the downs of a minute reach `attribute` together
 
 
 @settings(max_examples=12)

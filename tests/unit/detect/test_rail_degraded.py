@@ -287,3 +287,18 @@ def test_each_period_of_a_rail_is_at_the_port_of_its_own_plane() -> None:
     assert at_ports == {(at(140), first, plane), (at(1520), second, other)}
     assert plane != other
     assert all(f"{host}/{f.subject.a.port} is slow" in f.evidence[0].statement for f in found if f.subject.a)
+
+
+def test_a_rail_that_trained_low_keeps_its_onset_and_has_few_revisions() -> None:
+    """200 windows: the first bad window and the worst stay, and a window more is no revision."""
+    slow = {n: 2e11 if n != 5 else 1e11 for n in range(2, 202)}
+    windows = minutes(
+        lambda cell: {Metric.SPEED_BPS: slow.get(cell[2], FAST)} if cell[:2] == BAD else {}, 220, HOSTS[:2]
+    )
+    found = emitted(windows, until_min=260)
+    assert len({one.id for one in found}) == 1
+    assert len(found) <= 10
+    onset = at(20 + 60 * 2)
+    assert {one.started_at_ns for one in found} == {one.evidence[0].window_start_ns for one in found} == {onset}
+    assert "trained at 100 instead of 400" in found[-1].summary
+    assert (found[-1].final, found[-1].resolved_at_ns) == (True, at(20 + 60 * 202))

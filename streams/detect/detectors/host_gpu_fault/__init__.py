@@ -5,8 +5,9 @@ fault closes after `quiet_s` without another. A fault that needs a reset lasts u
 reports that the GPU needs no action, or `reset_quiet_s` have passed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import ClassVar
 
 from streams.detect.detector import (
@@ -42,7 +43,6 @@ from streams.wire.models import (
     EventKind,
     Evidence,
     Severity,
-    Subject,
     Symptom,
 )
 from streams.wire.symptoms import Fault, GpuXid, SymptomKind
@@ -101,34 +101,35 @@ def _report(symptom: Symptom) -> GpuReport:
 
 
 def _conclusion(
-    context: Context, subject: Subject, run: Sequence[Symptom], ended_ns: int | None, known_ns: int
+    context: Context, state: PartState, run: Sequence[Symptom], ended_ns: int | None, known_ns: int
 ) -> Conclusion:
     """Return the episode of a fault. `ended_ns` is None while it is open; `known_ns` is when the end is known."""
     first, last = run[0].at_ns, run[-1].at_ns
     worst = _report(max(run, key=lambda symptom: (_report(symptom).grade, -symptom.at_ns)))
-    at = subject.a or Endpoint("")
+    at = state.subject.a or Endpoint("")
     return Conclusion(
-        subject, first, last, opened_ns=first, seen_ns=ended_ns or last, resolved_ns=ended_ns, over_ns=known_ns,
+        state.subject, first, last, opened_ns=first, seen_ns=ended_ns or last, resolved_ns=ended_ns, over_ns=known_ns,
         summary=f"GPU {at.port} of {at.device}: {worst.headline}",
         cause=worst.cause,
-        evidence=(*_evidence(at, run), *part_evidence(context, at, (first, ended_ns or FOREVER), (Fault.NVLINK,))),
+        evidence=(
+            *_evidence(at, run, state.dropped),
+            *part_evidence(context, at, (first, ended_ns or FOREVER), (Fault.NVLINK,)),
+        ),
         confidence=1.0,
         coverage=Coverage(seen=1, expected=1),
         severity=Severity.CRITICAL if worst.grade >= Grade.UNCORRECTABLE else Severity.WARNING,
     )  # fmt: skip
 
 
-def _evidence(at: Endpoint, run: Sequence[Symptom]) -> Iterable[Evidence]:
+def _evidence(at: Endpoint, run: Sequence[Symptom], dropped: Mapping[str, tuple[int, int]]) -> Iterable[Evidence]:
     """Yield evidence for each kind of report, the most severe first: the count, the first and the last report."""
-    by_kind: dict[tuple[int, str], list[Symptom]] = {}
-    for symptom in run:
-        by_kind.setdefault(_kind(symptom), []).append(symptom)
-    graded = sorted(by_kind.items(), key=lambda item: (-_report(item[1][0]).grade, item[1][0].at_ns, item[0]))
+    graded = sorted(_by_kind(run).items(), key=lambda item: (-_report(item[1][0]).grade, item[1][0].at_ns, item[0]))
     for (code, headline), reported in graded[:_MOST_EVIDENCE]:
-        count = len(reported)
+        reports, growth = dropped.get(_drop_key(reported[0]), (0, 0))
+        count = reports + len(reported)
         statement = f"{headline}, reported {count} times" if count > 1 else headline
         if code == _COUNTED:
-            count = sum(map(growth_of, reported))
+            count = growth + sum(map(growth_of, reported))
             statement = f"{count} uncorrectable ECC errors"
         yield evidence_of(
             statement, ECC_COUNTED if code == _COUNTED else "xid", at, (reported[0].at_ns, reported[-1].at_ns),
@@ -145,8 +146,11 @@ def _kind(symptom: Symptom) -> tuple[int, str]:
     return (payload.xid, _report(symptom).headline) if isinstance(payload, GpuXid) else (_COUNTED, "")
 
 
+_Run = tuple[list[Symptom], int, int]
+"""The symptoms of one fault, its end, and the time at which the end is known."""
+
 _CAPACITY = 64
-"""The most retained Xids of one GPU: an Xid that the driver repeats each second adds nothing after a minute."""
+"""The most retained Xids of one GPU. Beyond it, of each Xid of a fault the first and the last are, and their count."""
 
 _RETENTION_NS = ns(3600)
 """A closed fault is retained for this long, because it may explain others of the same hour."""
@@ -160,12 +164,46 @@ def _observe(_: GpuParams, state: PartState | None, symptom: Symptom, context: C
     if symptom in state.symptoms or any(supersedes(known, symptom) for known in state.symptoms):
         return Observed(state)
     symptoms = [known for known in state.symptoms if not supersedes(symptom, known)]
-    symptoms = sorted([*symptoms, symptom], key=_order)
-    pruned_until_ns = state.pruned_until_ns
-    if len(symptoms) > _CAPACITY:
-        # One in the middle matters least: the first shows the start, the last the end.
-        pruned_until_ns = max(pruned_until_ns, symptoms.pop(_CAPACITY // 2).at_ns)
-    return Observed(replace(state, symptoms=tuple(symptoms), pruned_until_ns=pruned_until_ns), NOW)
+    if state.dropped and any(begin.at_ns <= symptom.at_ns <= end.at_ns for begin, end in _gaps(state, symptom)):
+        return Observed(state)  # as old as those that were dropped, so that it may be one
+    return Observed(replace(state, symptoms=tuple(sorted([*symptoms, symptom], key=_order))), NOW)
+
+
+def _by_kind(run: Iterable[Symptom]) -> dict[tuple[int, str], list[Symptom]]:
+    """Return the symptoms of a fault by kind of report."""
+    by_kind: dict[tuple[int, str], list[Symptom]] = {}
+    for symptom in run:
+        by_kind.setdefault(_kind(symptom), []).append(symptom)
+    return by_kind
+
+
+def _gaps(state: PartState, symptom: Symptom) -> Iterator[tuple[Symptom, Symptom]]:
+    """Yield the successive symptoms of a symptom's kind between which others were dropped."""
+    own = [known for known in state.symptoms if _kind(known) == _kind(symptom)]
+    yield from (pair for pair in pairwise(own) if _drop_key(pair[0]) in state.dropped)
+
+
+def _drop_key(first: Symptom) -> str:
+    """Return the key of the count of dropped symptoms between the first of its kind in a fault and the last."""
+    code, text = _kind(first)
+    return f"{code}/{first.at_ns}/{text}"
+
+
+def _limited(state: PartState, runs: Iterable[_Run]) -> PartState:
+    """Return the state without the symptoms between the first and the last of each kind in a fault, which it counts."""
+    first_keys = set(map(_drop_key, state.symptoms)) if state.dropped else ()
+    dropped = {key: count for key, count in state.dropped.items() if key in first_keys}
+    gone: list[Symptom] = []
+    for run, *_ in runs if len(state.symptoms) > _CAPACITY else ():
+        for own in _by_kind(run).values():
+            if middle := own[1:-1]:
+                reports, growth = dropped.get(key := _drop_key(own[0]), (0, 0))
+                dropped[key] = reports + len(middle), growth + sum(map(growth_of, middle))
+                gone += middle
+    symptoms = [symptom for symptom in state.symptoms if symptom not in gone]
+    while len(symptoms) > 2 * _CAPACITY:  # as many different codes as no driver has
+        symptoms.remove(min(symptoms, key=lambda symptom: (_report(symptom).grade, symptom.at_ns)))
+    return replace(state, symptoms=tuple(symptoms), dropped=dropped)
 
 
 def _is_recovered(symptom: Symptom) -> bool:
@@ -193,18 +231,15 @@ def _evaluate(params: GpuParams, _: str, state: PartState, context: Context) -> 
         before_ns, (s for s in state.symptoms if s.at_ns >= before_ns or any(b <= s.at_ns <= e for b, e in spans))
     )
     restarts = [at_ns for _, at_ns in context.restarts(device_at(state.subject))]
+    state = _limited(state, _runs(params, state.symptoms, restarts))
     conclusions = [
-        _conclusion(context, state.subject, run, ended_ns if known_ns <= now_ns else None, known_ns)
+        _conclusion(context, state, run, ended_ns if known_ns <= now_ns else None, known_ns)
         for run, ended_ns, known_ns in _runs(params, state.symptoms, restarts)
     ]
     published, episodes, due_ns = context.reconcile(state.published, conclusions, state.pruned_until_ns)
     state = replace(state, published=published)
     due_ns = min(due_ns, state.prune_at_ns(retention_ns, now_ns))
     return Evaluation(state if state.symptoms or state.published else None, episodes, due_ns)
-
-
-_Run = tuple[list[Symptom], int, int]
-"""The symptoms of one fault, its end, and the time at which the end is known."""
 
 
 def _runs(params: GpuParams, symptoms: Sequence[Symptom], restarts: Sequence[int]) -> list[_Run]:

@@ -95,7 +95,6 @@ def _conclusion(params: RailParams, context: Context, subject: Subject, period: 
         evidence=(line, *part_evidence(context, at, span, _FAULTS)),
         confidence=0.9 if worst.peers >= 2 * params.peers or worst.reason is RailReason.TRAINED_LOW else 0.7,
         coverage=Coverage(seen=worst.peers + 1, expected=worst.peers + 1) if worst.peers else None,
-        is_continuous=True,
     )  # fmt: skip
 
 
@@ -180,7 +179,7 @@ def _evaluate(params: RailParams, key: str, state: PodRails, context: Context) -
     for name, rail in list(rails.items()):
         watch = watch_window(context.settings, now_ns, is_read=device_at(rail.subject) in read)
         concluded, changed, next_ns = rail.conclude(
-            context.ledger, watch, lambda bad: _is_case(params, bad), params.good_windows,
+            context.ledger, watch, lambda bad: _is_case(params, bad), params.good_windows, _worst,
             lambda subject, period: _conclusion(params, context, subject, period),
         )  # fmt: skip
         episodes += changed

@@ -137,7 +137,6 @@ def _conclusion(
         confidence=0.9 if has_reason and worst.peers >= 2 * params.peers else 0.7,
         coverage=Coverage(seen=worst.peers + 1, expected=worst.peers + 1),
         severity=Severity.WARNING if has_reason else Severity.INFO,
-        is_continuous=True,
     )  # fmt: skip
 
 
@@ -187,6 +186,7 @@ class HostState(Marks[HostVerdict]):
     """One host: its windows since the first bad one, and its published episodes."""
 
     marks: tuple[HostVerdict, ...] = ()
+    bad: tuple[HostVerdict, ...] = ()
     is_read: bool = True
     """True if the host was read in the newest window."""
 
@@ -247,7 +247,7 @@ def evaluate_hosts(params: RailParams, ledger: Ledger, state: HostsState, topolo
         reported_ns = min(watermark_ns, state.compared_until_ns + lateness_ns)
         concluded, changed, due_ns = own.conclude(
             ledger, watch_window(settings, reported_ns, is_read=own.is_read),
-            lambda bad: len(bad) >= params.bad_windows, params.good_windows,
+            lambda bad: len(bad) >= params.bad_windows, params.good_windows, _worst,
             lambda subject, period: _conclusion(params, settings, subject, period),
         )  # fmt: skip
         episodes += changed
