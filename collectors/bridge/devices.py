@@ -17,7 +17,8 @@ from collectors.core.clock import AHEAD_NS
 from collectors.core.columns import CellKey, Layout, Reading
 from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
-from collectors.gnmi.device_output import STATE_EVENTS, BootTime
+from collectors.gnmi.device_output import STATE_EVENTS, BootTime, boot_time_ns
+from collectors.gnmi.values import number
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
@@ -36,6 +37,8 @@ _JITTER = 300
 """3 s in ticks: an agent of several processes may answer slightly out of order."""
 _MOST_LAYOUTS = 32
 _MAX_DELAY_US = 2**31 - 1
+_NEVER_NS = 60 * 10**9
+"""No reader writes a value to Kafka this long after the device has sent it, and the next ones at once."""
 _STATES = (Metric.OPER_UP, Metric.ADMIN_UP)
 
 
@@ -115,6 +118,26 @@ class Device(BootTime):
     last_received_ns: int = 0
     last_coarse_ns: int = 0
     """The time of the last reading in whole seconds."""
+    has_send_times: bool = False
+    """True if values of it were dated at about the time of their record."""
+
+    def add_reading(self, reading: Reading) -> DeviceEvent | None:
+        """Record a reading; return the reboot that it confirms. One that began before the report is no witness."""
+        if self._pending is not None and reading.sampled_at_ns < self._pending.at_ns:
+            self._before = reading
+            return None
+        return BootTime.add_reading(self, reading)
+
+    def sample_ns(self, at_ns: int, record_ns: int) -> int:
+        """Return the time at which a sampled value holds: that of its record if it is dated by its last change.
+
+        Arista EOS dates each leaf by its last change. If no value is dated at the time of its record, the records were
+        written later, and their times are no evidence.
+        """
+        if record_ns - at_ns <= _NEVER_NS or not record_ns:
+            self.has_send_times |= abs(record_ns - at_ns) <= _NEVER_NS
+            return at_ns
+        return record_ns if self.has_send_times else at_ns
 
     def state(self, slot: int, value: float, at_ns: int) -> DeviceEvent | None:
         """Record a state of a port; return an event if it has changed."""
@@ -129,7 +152,7 @@ class Device(BootTime):
         return DeviceEvent(kind, cell.row, at_ns, f"{cell.metric.name.lower()} {value:g}, was {previous:g}")
 
     def set_uptime(self, uptime: float, at_ns: int) -> DeviceEvent | None:
-        """Record an uptime; return a reboot event if it is less than before.
+        """Record an uptime; return a reboot event if it is less than before, and no counters can confirm it.
 
         The unit may be any that the site converts to; a wrap of 32 bits is no reboot. The event has no boot id: one
         computed from an uptime would change with every start of the bridge.
@@ -140,7 +163,10 @@ class Device(BootTime):
         self.uptime = (at_ns, uptime)
         if not previous_ns or previous - uptime <= _JITTER or previous > _TICKS - _WRAP_MARGIN:
             return None
-        return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"uptime {uptime:g}, was {previous:g}")
+        self.may_have_restarted()
+        return self.restart_reported(
+            DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"uptime {uptime:g}, was {previous:g}")
+        )
 
 
 class Devices:
@@ -216,9 +242,12 @@ class Devices:
 
 
 def other(device: Device, signal: Signal, value: Scalar, at_ns: int) -> DeviceEvent | None:
-    """Process a boot time or an uptime; raises Reject."""
+    """Process a boot time or an uptime; raises Reject. A boot time that is an uptime is one."""
     if signal.kind is Kind.BOOT_TIME:
-        return device.set_boot_time(unix_ns(value), at_ns)
+        is_text = isinstance(value, str) and number(value) is None
+        if (boot_ns := boot_time_ns(unix_ns(value) if is_text else value)) is not None:
+            device.may_have_restarted()
+            return device.set_boot_time(boot_ns, at_ns)
     uptime = gauge(value)
     if uptime is None or uptime < 0:
         raise Reject(f"not an uptime: {str(value)[:40]}")

@@ -23,6 +23,8 @@ from collectors.core.columns import Reading
 from collectors.core.context import DeviceEvent
 from streams.wire.errors import Reject
 
+_REGISTRY = b"\0"
+"""The first byte of records in the format of Confluent's schema registry; no text begins with it."""
 _MOST_RECORDS = 5_000
 """Limit per unit. A unit that could end only at a cut inside a record could never be committed."""
 _PLAIN = 2**63 - 1
@@ -32,6 +34,7 @@ _SHORT = 19
 _LONGEST_LABEL = 64
 _MOST_LABELS = 1_000
 _ORDINALS = 2**16
+_SECOND_NS = 10**9
 _COARSE_SPACING_NS = 20 * 10**9
 """The shortest interval between two readings in whole seconds whose counters are used."""
 
@@ -135,7 +138,7 @@ class PartitionFold:
         points, is_gnmic, refused = _points(self._form, record.value, self._heads)
         unknown: Counter[str] = Counter()
         for point in points:
-            self._point(point, point.at_ns or record.at_ns or received_ns, unknown, is_gnmic=is_gnmic)
+            self._point(point, record.at_ns, unknown, is_gnmic=is_gnmic)
         if self._pending or self._port_names:
             self._resolve_remaining()
         for label, count in unknown.items():
@@ -159,7 +162,8 @@ class PartitionFold:
         self._cut_before(self.next_offset)
         return self._out
 
-    def _point(self, point: Point, at_ns: int, unknown: Counter[str], *, is_gnmic: bool) -> None:
+    def _point(self, point: Point, record_ns: int, unknown: Counter[str], *, is_gnmic: bool) -> None:
+        at_ns = point.at_ns or record_ns or self._received_ns
         series = self.devices.series(point, is_gnmic=is_gnmic)
         device = self.devices.device(series.device) if series.device else None
         if device is None:
@@ -168,13 +172,18 @@ class PartitionFold:
                 reason = Reason.NO_INPUT if series.input is None else Reason.NO_DEVICE
                 self._left_out.report(reason, point.name, lambda: f"{dict(point.tags)} {point.fields[:1]}")
             return
+        is_polled = series.input not in (Input.GNMIC, Input.GNMI)
+        if not is_polled:
+            at_ns = device.sample_ns(at_ns, record_ns)
         found, unknown_count = self._values(series, device, point, at_ns)
         if unknown_count:
             unknown[point.name] += unknown_count
         if self._unnamed or self._names:
             found += self._resolve_names(device, at_ns)
         if found:
-            self._put(device, found, at_ns, is_coarse=point.is_coarse)
+            # Telegraf rounds the times of what it polls (`precision`), also if it writes them in ns.
+            is_rounded = is_polled and at_ns % _SECOND_NS == 0
+            self._put(device, found, at_ns, is_coarse=point.is_coarse or is_rounded)
 
     def _values(self, series: Series, device: Device, point: Point, at_ns: int) -> tuple[list[tuple[int, float]], int]:
         """Return (slot, value) of the plain values, and the number of unknown fields; process all other values."""
@@ -322,6 +331,8 @@ class PartitionFold:
                 continue
             reading, is_ahead = found
             device = window.device
+            self._emit_event(device, device.add_reading(reading))
+            reading = replace(reading, boot_id=device.boot_id)
             if is_ahead:
                 self._metrics.add("clock_replaced", device.name)
             device.last_sample_at_ns = max(device.last_sample_at_ns, reading.sampled_at_ns)
@@ -355,6 +366,11 @@ def _points(form: Format, value: bytes, heads: line_protocol.Heads) -> tuple[lis
     refused: list[Reject] = []
     is_gnmic = False
     try:
+        if value[:1] == _REGISTRY:
+            raise Reject(
+                f"begins with the five bytes of a schema registry (0, id {int.from_bytes(value[1:5], 'big')}): "
+                "write plain JSON or line protocol, without a serializer of a registry"
+            )
         if form == "telegraf-influx" or (form == "auto" and value.lstrip()[:1] not in {b"{", b"["}):
             points.extend(line_protocol.points(value.decode(), heads, refused))
         else:

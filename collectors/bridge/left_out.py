@@ -21,15 +21,15 @@ class Reason(Enum):
     NO_DEVICE = "set collect.bridge.device_tag to the tag that names the device"
     NO_SIGNAL = (
         "expected for values that are no metric of railsight; if it is one, send its complete path "
-        "(Telegraf: the tag `path`, without trim_field_names)"
+        "(Telegraf: the tag `path`, without trim_field_names; gnmic: no event processor that trims or renames values)"
     )
     NO_PORT = "send the port's name as a tag (gnmic: the keys of the path; Telegraf: the tag `name`)"
     BAD_VALUE = "compare the value with the device's model; counters must be whole numbers below 2^64"
     BAD_RECORD = "send gnmic's `format: event` or `json`, or Telegraf's `data_format` `influx` or `json`"
     FULL = "leave ports or devices out of the topics: a device may have 4,096 ports here, a process 50,000 devices"
     WHOLE_SECONDS = (
-        'set json_timestamp_units = "1ns" in Telegraf\'s output: with times in whole seconds, counters are read '
-        "only of devices whose readings are 20 s apart"
+        'set precision = "1ms" in Telegraf\'s [agent], and json_timestamp_units = "1ns" in its output: with times in '
+        "whole seconds, counters are read only of devices whose readings are 20 s apart"
     )
 
 

@@ -155,7 +155,9 @@ class SeriesKind:
     def _names(self, field: str) -> Names:
         """Return the complete path of a field if a profile has it; else empty."""
         steps = _steps(field)
-        if self._is_gnmic or field.startswith("/"):
+        if self._is_gnmic:
+            return _known(steps) or self._trimmed(field, steps)
+        if field.startswith("/"):
             return _known(steps)
         if found := _known((*self._above, *steps)):
             return found
@@ -169,6 +171,17 @@ class SeriesKind:
         if steps == ("name",):
             return (*_PORT, "name")
         return self._between(_PORT, steps) or self._between(_PORT, (*_steps(self._measurement), *steps))
+
+    def _trimmed(self, field: str, steps: Names) -> Names:
+        """Return the path of a port's value whose name an event processor of gnmic has trimmed or joined."""
+        if not steps or not self._own.intersection(_PORT_TAGS) or _NO_PORT & self._own:
+            return ()
+        if (joined := _joined().get(spelled(field.strip("/")))) is not None:
+            return joined
+        end = steps[1:] if steps[0] == "interface" else steps
+        if len(end) == 1 and spelled(end[0]) in _NEEDS_PATH and not _PORTS_MEASUREMENT.search(self._measurement):
+            return ()
+        return self._between(_PORT, end)
 
     def _between(self, above: Names, end: Names, inside: frozenset[str] = frozenset()) -> Names:
         """Return the path that begins and ends with these steps; empty if the leaves of several metrics match.
@@ -193,6 +206,17 @@ class SeriesKind:
                 found[len(rule.keys)].setdefault(mapping.metric or mapping.is_, path)
         best = found[max(found)] if found else {}
         return next(iter(best.values())) if len(best) == 1 else ()
+
+
+@lru_cache(maxsize=1)
+def _joined() -> Mapping[str, Names]:
+    """Return the complete paths of ports by their steps joined with underscores."""
+    found: dict[str, Names] = {}
+    for rule in path_mapping().rules:
+        names = tuple(name for name in rule.names if isinstance(name, str))
+        if len(names) == len(rule.names) and names[: len(_PORT)] == _PORT:
+            found[spelled("_".join(names))] = names
+    return found
 
 
 @lru_cache(maxsize=4096)

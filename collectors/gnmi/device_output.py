@@ -92,7 +92,13 @@ class BootTime:
             self.boot_id = boot_ns
             return None
         # Dated at its observation: a switch takes minutes to boot, and an event dated at the boot would be late.
-        self._pending = DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
+        return self.restart_reported(
+            DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
+        )
+
+    def restart_reported(self, event: DeviceEvent) -> DeviceEvent | None:
+        """Return a reported reboot if no reading can confirm it; else the next readings decide."""
+        self._pending = event
         return self._decide(is_last=self._before is None and self._newest is None)
 
     def add_reading(self, reading: Reading) -> DeviceEvent | None:
@@ -113,7 +119,7 @@ class BootTime:
         self._pending, self._before = None, None
         if continued:
             return None
-        self.boot_id = event.code
+        self.boot_id = event.code or self.boot_id
         return event
 
 

@@ -20,6 +20,9 @@ from streams.wire.symptoms import Restart, SourceSilence
 MIN_INTERVALS = 4
 """The fewest intervals from which a cadence is learned: fewer may be random if a recording begins in a gap."""
 
+_MIN_LONG, _LONG_NS, _REGULAR = 2, ns(300), 1.1
+"""Two intervals of more than 5 minutes are a cadence if they differ by at most a tenth: outages are not regular."""
+
 TRANSPORT_NS = ns(5)
 """Silence counts from the newest reading if that arrived within this time, so that it does not depend on the transport
 time. Otherwise it counts from the arrival, whatever the clock of the device."""
@@ -86,6 +89,8 @@ class SourceState:
             return self.cadence_ns
         known = [interval for interval in self.intervals_ns if interval >= _SAME_READING_NS]
         count = len(known)
+        if _MIN_LONG <= count < MIN_INTERVALS and min(known) > _LONG_NS and max(known) <= _REGULAR * min(known):
+            return max(known)
         if count < MIN_INTERVALS:
             known, count = self.intervals_ns, len(self.intervals_ns)
             if count < MAX_INTERVALS:
@@ -186,7 +191,7 @@ class Liveness:
             interval = at_ns - last_ns
             if state.silent or state.unevaluated_gaps or interval > self._min_limit_ns:
                 symptoms = self._gap(state, at_ns)
-            if not state.cadence_ns and not symptoms:
+            if not state.cadence_ns and not (symptoms and state.known_cadence_ns):
                 _learn(state, interval)
                 state.limit_ns = self._limit_ns(state)
         elif state.silent:

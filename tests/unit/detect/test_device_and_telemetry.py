@@ -187,6 +187,14 @@ def test_a_source_with_too_few_samples_may_be_silent_for_five_minutes() -> None:
     assert play([samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 200, 499)]) == []
 
 
+def test_a_regular_source_slower_than_five_minutes_is_stale_only_until_its_cadence_is_learned() -> None:
+    """Two equal intervals are a cadence; a silence of three is found later."""
+    beats = [samples("p1-l0", t, {UP: {"d1": 1}}) for t in [*range(0, 90_000, 900), 94_000, 94_900]]
+    found = last(findings(play(beats)))
+    assert [after(one.started_at_ns) for one in found][-1] == 89_100
+    assert len(found) <= 3
+
+
 def test_a_gap_that_only_the_next_sample_reveals_is_resolved_at_once() -> None:
     """The collector was down and no other source reported: one finding, resolved in its first revision."""
     beats = [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 10, 20, 30, 40, 340, 350)]

@@ -117,14 +117,67 @@ def test_a_change_of_state_is_reported_at_once() -> None:
     assert len({one.number for one in emitted}) == 2
 
 
-def test_a_boot_time_is_the_boot_id_and_another_a_reboot() -> None:
-    """The readings after it carry it."""
+@pytest.mark.parametrize(
+    ("boot_s", "octets", "reboots"),
+    [(15, 2, 1), (15, 900, 0), (-60, 900, 0), (-60, 2, 1)],
+)
+def test_another_boot_time_is_a_reboot_if_the_counters_began_again(boot_s: int, octets: int, reboots: int) -> None:
+    """The readings after it carry it; a stepped clock moves it, and the counters go on."""
     fold = fold_of()
-    boots = [orjson.dumps(event(START_NS + n * 10 * S, {"/system/state/boot-time": boot, f"{COUNTERS}/in-octets": n}))
-             for n, boot in enumerate([START_NS - 100 * S, START_NS - 99 * S, START_NS + 15 * S])]  # fmt: skip
+    boots = [orjson.dumps(event(START_NS + n * 10 * S, {"/system/state/boot-time": boot, f"{COUNTERS}/in-octets": own}))
+             for n, (boot, own) in enumerate([(START_NS - 100 * S, 500), (START_NS - 99 * S, 600),
+                                              (START_NS + boot_s * S, octets)])]  # fmt: skip
     result = [*take(fold, boots), *fold.cut()]
-    assert [one.reading.boot_id for one in result if isinstance(one, Gathered)][-1] == START_NS + 15 * S
-    assert [one.event.kind for one in result if isinstance(one, NumberedEvent)] == [EventKind.DEVICE_REBOOT]
+    first, last = START_NS - 100 * S, START_NS + boot_s * S
+    boot_ids = [one.reading.boot_id for one in result if isinstance(one, Gathered)]
+    assert boot_ids == [first, first, last if reboots else first]
+    assert [one.event.kind for one in result if isinstance(one, NumberedEvent)] == [EventKind.DEVICE_REBOOT] * reboots
+
+
+def test_leaves_dated_by_their_last_change_are_sampled_when_their_record_is_written() -> None:
+    """One reading for each sample, whatever times its leaves have; records that are all old keep their times."""
+    fold, old = fold_of(), START_NS - 86_400 * S
+    records = [
+        Source(2 * n + k, START_NS + n * 10 * S, orjson.dumps(event(at_ns, {f"{COUNTERS}/{leaf}": 5 + n})))
+        for n in range(4)
+        for k, (at_ns, leaf) in enumerate([(START_NS + n * 10 * S, "in-octets"), (old, "in-errors")])
+    ]  # fmt: skip
+    result: list[Output] = [output for record in records for output in fold.add(record, record.at_ns)] + fold.cut()
+    readings = [one.reading for one in result if isinstance(one, Gathered)]
+    assert [one.sampled_at_ns for one in readings] == [START_NS + n * 10 * S for n in range(4)]
+    assert all(len(one.counters.metric) == 2 for one in readings)
+    late = fold_of()
+    found = late.add(Source(0, START_NS, orjson.dumps(event(old, {f"{COUNTERS}/in-octets": 5}))), START_NS) + late.cut()
+    assert [one.reading.sampled_at_ns for one in found if isinstance(one, Gathered)] == [old]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_read"),
+    [
+        ("in-octets", True),
+        ("counters/in-octets", True),
+        ("/interface/state/counters/in-octets", True),
+        ("interfaces_interface_state_counters_in_octets", True),
+        ("octets", False),
+    ],
+)
+def test_names_that_gnmic_trimmed_are_read_if_they_are_unambiguous(name: str, is_read: bool) -> None:
+    """As Telegraf's; the others are counted."""
+    fold = fold_of()
+    result = [*take(fold, [orjson.dumps([event(START_NS, {name: 123})])]), *fold.cut()]
+    assert [merged([one])["Ethernet1"][Metric.RX_BYTES, -1] for one in result if isinstance(one, Gathered)] == (
+        [123] if is_read else []
+    )
+    assert fold.devices.metrics.value("unknown") == (not is_read)
+
+
+def test_a_record_of_a_schema_registry_is_refused_with_the_reason() -> None:
+    """Its five bytes are named, and the next record is read."""
+    fold = fold_of()
+    plain = orjson.dumps([event(START_NS, {f"{COUNTERS}/in-octets": 1})])
+    refused, read = [*take(fold, [b"\0\0\0\0\x07" + plain, plain]), *fold.cut()]
+    assert isinstance(refused, Refused) and "five bytes of a schema registry (0, id 7)" in refused.reason
+    assert isinstance(read, Gathered)
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,17 @@ def test_counters_in_whole_seconds_are_read_only_if_their_rates_are_right(
     assert [("json_timestamp_units" in str(line["next"])) for line in logs] == [True] * bool(dropped)
 
 
+@pytest.mark.parametrize(("offset_ns", "counters"), [(0, 1), (1_234, 4)])
+def test_times_that_telegraf_rounded_are_whole_seconds_also_in_ns(offset_ns: int, counters: int, logs: Logs) -> None:
+    """Its default `precision` rounds what it polls; an exact time is never a multiple of a second."""
+    fold, line = fold_of(), "interface,agent_host=leaf1,ifName=Et1 ifHCInOctets={}i,ifOperStatus=1i {}"
+    lines = [line.format(n, START_NS + n * 10 * S + offset_ns) for n in range(4)]
+    found = [merged([one])["Et1"] for one in all_of(fold, lines)]
+    assert sum((Metric.RX_BYTES, -1) in one for one in found) == counters
+    assert [one[Metric.OPER_UP, -1] for one in found] == [1.0] * 4
+    assert [("precision" in str(line["next"])) for line in logs] == [True] * (counters == 1)
+
+
 def test_readings_in_whole_seconds_keep_their_numbers() -> None:
     """The number of a reading does not depend on whether its counters were read: it is the identity of a message."""
     at_s = START_NS // S

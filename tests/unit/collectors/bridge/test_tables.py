@@ -109,6 +109,6 @@ def test_a_better_witness_is_retained_once_it_was_received() -> None:
     fold = fold_of()
     line = "ethtool,host=gpu1,interface=ens1,driver=mlx5_core {} {}"
     first = all_of(fold, [line.format("rx_bytes=7i", START_NS)])
-    both = line.format("rx_bytes=8i,rx_bytes_phy=900i", START_NS + 10**10)
-    later = all_of(fold, [both, line.format("rx_bytes=9i", START_NS + 2 * 10**10)])
+    both = line.format("rx_bytes=8i,rx_bytes_phy=900i", START_NS + 10**10 + 1)
+    later = all_of(fold, [both, line.format("rx_bytes=9i", START_NS + 2 * 10**10 + 1)])
     assert [merged([one])["ens1"][Metric.RX_BYTES, -1] for one in [*first, *later]] == [7, 900]
