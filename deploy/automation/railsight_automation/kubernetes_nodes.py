@@ -13,11 +13,12 @@ from typing import Any, Protocol, TypedDict
 from railsight_automation.errors import DeviceError, Misconfigured, Refused
 from railsight_automation.journal import Change
 from railsight_automation.messages import Remediation
+from railsight_automation.node_names import names_of
 from railsight_automation.plan import Plan
 from railsight_automation.settings import Setting
 
 _KIND = "kubernetes"
-_CONFLICT = 409
+_CONFLICT, _NOT_FOUND = 409, 404
 _TRIES = 5
 _SHOWN = 5
 
@@ -33,7 +34,7 @@ class KubernetesParams:
     """The key of the taint and of the annotation."""
     timeout_s: float = 10.0
     nodes: Mapping[str, str] = field(default_factory=dict)
-    """The Kubernetes node of each host whose node has another name."""
+    """The Kubernetes node of each host whose name differs by more than case and domain."""
 
 
 class Nodes(Protocol):
@@ -75,12 +76,12 @@ class CordonSetting:
         return f"{_KIND}:{self.node}"
 
     async def read(self) -> CordonState:
-        return self._state(await self._call(self.api.read, self.node))
+        return self._state(await read_node(self.api, self.node))
 
     async def write(self, value: CordonState) -> None:
         before = None
         for _ in range(_TRIES):
-            node = await self._call(self.api.read, self.node)
+            node = await read_node(self.api, self.node)
             state = self._state(node)
             if before not in (None, state):
                 raise DeviceError(f"node {self.node} was changed meanwhile: {state}")
@@ -118,15 +119,12 @@ class CordonSetting:
             "spec": {"unschedulable": is_out, "taints": taints},  # a patch replaces the whole list of taints
         }
         try:
-            await asyncio.to_thread(self.api.patch, self.node, body)
+            await asyncio.to_thread(self.api.patch, node["metadata"]["name"], body)
         except ApiError as error:
             if error.status == _CONFLICT:
                 return False
             raise DeviceError(f"node {self.node}: {error}") from error
         return True
-
-    async def _call(self, method: Any, *arguments: Any) -> Any:
-        return await _call(self.node, method, *arguments)
 
 
 class OperationCordon(CordonSetting):
@@ -161,8 +159,8 @@ class KubernetesHosts:
 
     async def why_busy(self, device: str) -> str:
         """Return the pods that `kubectl drain` would evict: all except DaemonSet, static and finished pods."""
-        node = self._params.nodes.get(device, device)
-        await _call(node, self._api.read, node)  # fails for an unknown node, which would have no pods
+        host = self._params.nodes.get(device, device)
+        node = (await read_node(self._api, host))["metadata"]["name"]  # fails for an unknown node, which has no pods
         names = sorted(_name(pod) for pod in await _call(node, self._api.pods, node) if _is_work(pod))
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         return f"node {node} runs {', '.join(names[:_SHOWN])}{more}" if names else ""
@@ -170,7 +168,7 @@ class KubernetesHosts:
     async def boot(self, device: str) -> str:
         """Return the boot id of the node, as its kubelet reports it."""
         node = self._params.nodes.get(device, device)
-        info = (await _call(node, self._api.read, node)).get("status", {}).get("nodeInfo", {})
+        info = (await read_node(self._api, node)).get("status", {}).get("nodeInfo", {})
         if not info.get("bootID"):
             raise DeviceError(f"node {node} has no boot id")
         return str(info["bootID"])
@@ -182,6 +180,20 @@ class KubernetesHosts:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", remediation.id):
             raise Refused(f"{remediation.id} cannot be the value of a taint")
         return self._params.nodes.get(remediation.a.device, remediation.a.device)
+
+
+async def read_node(api: Nodes, node: str) -> dict[str, Any]:
+    """Return a node under the first of its possible names that the API has; raise DeviceError."""
+    names = names_of(node)
+    for name in names:
+        try:
+            found: dict[str, Any] = await asyncio.to_thread(api.read, name)
+        except ApiError as error:
+            if error.status != _NOT_FOUND or name == names[-1]:
+                raise DeviceError(f"node {node}: {error}") from error
+        else:
+            return found
+    raise DeviceError(f"node {node}: it has no name")
 
 
 async def _call(node: str, method: Any, *arguments: Any) -> Any:

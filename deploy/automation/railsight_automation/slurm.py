@@ -12,15 +12,18 @@ from railsight_automation.commands import run
 from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.journal import Change
 from railsight_automation.messages import Remediation
+from railsight_automation.node_names import names_of
 from railsight_automation.plan import Plan
 from railsight_automation.settings import Setting
 
 _KIND = "slurm"
 MARK = "railsight"
 """The prefix of the reasons of own drains."""
+_NAME = re.compile(r"\bNodeName=(\S+)")
 _STATE = re.compile(r"\bState=(\S+)")
 _REASON = re.compile(r"\bReason=(.*?) \[[^\[\]]*@[^\[\]]*\]")
 _REASON_LENGTH = 120
+_UNKNOWN = "not found"
 _BUSY = {"COMPLETING", "REBOOT_REQUESTED", "REBOOT_ISSUED", "RESERVED", "PLANNED"}
 _MAINTENANCE = {"MAINTENANCE", "MAINT"}
 
@@ -33,7 +36,7 @@ class SlurmParams:
     timeout_s: float = 30.0
     """Limit of a command of scontrol, which waits some 9 s while slurmctld is down."""
     nodes: Mapping[str, str] = field(default_factory=dict)
-    """The Slurm node of each host whose node has another name."""
+    """The Slurm node of each host whose name differs by more than case and domain."""
     reboot: bool = False
     """Enables REBOOT_HOST by `scontrol reboot`; slurm.conf needs a RebootProgram."""
     idle_s: float = 60.0
@@ -64,17 +67,18 @@ class NodeSetting:
         return f"{_KIND}:{self.node}"
 
     async def read(self) -> NodeState:
-        return node_state(await self._scontrol("show", "node", "-o", self.node))
+        return node_state(await show_node(self.params, self.node))
 
     async def write(self, value: NodeState) -> None:
+        shown = await show_node(self.params, self.node)
+        name = f"NodeName={node_name(shown)}"
         if value["is_drained"]:
             reason = f"{MARK} {value['owner']} {self.text}".strip()
-            await self._scontrol("update", f"NodeName={self.node}", "State=DRAIN", f"Reason={reason}")
+            await self._scontrol("update", name, "State=DRAIN", f"Reason={reason}")
             return
-        shown = await self._scontrol("show", "node", "-o", self.node)
         # RESUME would return a node to service that failed while it was drained.
         state = "UNDRAIN" if "DOWN" in node_flags(shown) else "RESUME"
-        await self._scontrol("update", f"NodeName={self.node}", f"State={state}")
+        await self._scontrol("update", name, f"State={state}")
 
     def out(self, present: NodeState, remediation_id: str) -> NodeState:
         if present["is_drained"]:
@@ -124,7 +128,7 @@ class SlurmHosts:
     async def why_busy(self, device: str) -> str:
         """Return the state of a node that is not idle, because jobs run or end there or a reboot is pending."""
         node = self._params.nodes.get(device, device)
-        return busy_text(node, await scontrol(self._params, "show", "node", "-o", node))
+        return busy_text(node, await show_node(self._params, node))
 
     async def boot(self, device: str) -> str:
         """Raise DeviceError: Slurm only has the time of a start, which can differ by a second between two readings."""
@@ -140,6 +144,28 @@ class SlurmHosts:
 async def scontrol(params: SlurmParams, *arguments: str) -> str:
     """Run a command of scontrol and return its output; raise DeviceError."""
     return await run([params.scontrol, *arguments], params.timeout_s)
+
+
+async def show_node(params: SlurmParams, node: str) -> str:
+    """Return the line of `scontrol show node -o`, under the first of the node's possible names that Slurm has."""
+    for name in names_of(node):
+        try:
+            shown = await scontrol(params, "show", "node", "-o", name)
+        except DeviceError as error:
+            if _UNKNOWN not in str(error):
+                raise
+        else:
+            if _UNKNOWN not in shown:
+                return shown
+    raise DeviceError(f"scontrol: node {node} {_UNKNOWN}; name it in slurm.nodes")
+
+
+def node_name(shown: str) -> str:
+    """Return the name of a node from its line; raise DeviceError if it has none."""
+    found = _NAME.search(shown)
+    if found is None:
+        raise DeviceError(f"scontrol shows no name: {shown[:200]}")
+    return found[1]
 
 
 def reason_text(remediation: Remediation) -> str:

@@ -15,7 +15,16 @@ from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.messages import Remediation
 from railsight_automation.plan import Plan
 from railsight_automation.settings import Setting, Value
-from railsight_automation.slurm import MARK, SlurmHosts, SlurmParams, node_flags, node_state, scontrol
+from railsight_automation.slurm import (
+    MARK,
+    SlurmHosts,
+    SlurmParams,
+    node_flags,
+    node_name,
+    node_state,
+    scontrol,
+    show_node,
+)
 
 _POLL_S = 2.0
 _PENDING = {"REBOOT_REQUESTED", "REBOOT_ISSUED"}
@@ -71,10 +80,11 @@ class _Reboot:
         return boot_time(shown) or now.replace(tzinfo=None).isoformat()
 
     async def run(self, before: Value) -> str:
-        owner = node_state(await self._show())["owner"]
+        shown = await self._show()
+        owner = node_state(shown)["owner"]
         # The reason still names the owner of the drain, or a restore would treat it as another party's drain.
         reason = f"{MARK} {owner} reboot by {self._remediation.id}"
-        await scontrol(self._params, "reboot", f"reason={reason}", self._node)
+        await scontrol(self._params, "reboot", f"reason={reason}", node_name(shown))
         return await self._until_restarted(before)
 
     async def settle(self, before: Value) -> str:
@@ -103,10 +113,10 @@ class _Reboot:
     async def _cancel(self, flags: set[str]) -> None:
         """Cancel a reboot that Slurm has not begun, so that it does not happen later."""
         if "REBOOT_REQUESTED" in flags:
-            await scontrol(self._params, "cancel_reboot", self._node)
+            await scontrol(self._params, "cancel_reboot", node_name(await self._show()))
 
     async def _show(self) -> str:
-        return await scontrol(self._params, "show", "node", "-o", self._node)
+        return await show_node(self._params, self._node)
 
 
 def boot_time(shown: str) -> str:

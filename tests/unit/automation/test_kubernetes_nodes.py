@@ -94,6 +94,15 @@ async def test_a_conflict_is_tried_again_from_what_is_there(hosts: Hosts) -> Non
     assert await hosts.act("r3", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
 
 
+async def test_a_node_may_have_another_case_and_no_domain(hosts: Hosts) -> None:
+    """The API is asked for each form of the name; a host that it has under none fails."""
+    target = {"id": "device:d", "a": {"device": "HOST1.dc.example.net"}, "role": "device"}
+    assert await hosts.act("r1", "CORDON_HOST", target=target) == ["ACCEPTED", "DONE"]
+    assert hosts.api.node["spec"]["unschedulable"] is True
+    target = {"id": "device:e", "a": {"device": "host2.dc.example.net"}, "role": "device"}
+    assert await hosts.act("r2", "CORDON_HOST", target=target) == ["ACCEPTED", "FAILED"]
+
+
 async def test_a_node_that_a_person_uncordoned_loses_our_taint_at_the_restore(hosts: Hosts) -> None:
     """`kubectl uncordon` leaves taints and annotations."""
     assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "DONE"]

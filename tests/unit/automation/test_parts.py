@@ -226,6 +226,23 @@ def test_another_partys_drain_is_refused_and_never_undone() -> None:
     assert not setting.back(drained, change)["is_drained"]
 
 
+@pytest.mark.parametrize("exit_status", [0, 1])
+async def test_a_node_may_have_another_case_and_no_domain(tmp_path: Path, exit_status: int) -> None:
+    """Slurm is asked for each form of the name, and changed by its own."""
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(
+        '#!/bin/sh\ncase "$*" in "show node -o p1-h1") echo "NodeName=p1-h1 State=IDLE";;\n'
+        f'show*) echo "Node $4 not found"; exit {exit_status};; *) echo "$*" >> {tmp_path}/log;; esac\n'
+    )
+    scontrol.chmod(0o755)
+    setting = NodeSetting(SlurmParams(scontrol=str(scontrol)), "P1-H1.dc.example.net", "x")
+    assert not (await setting.read())["is_drained"]
+    await setting.write(NodeState(is_drained=True, owner="r1", reason=""))
+    assert (tmp_path / "log").read_text() == "update NodeName=p1-h1 State=DRAIN Reason=railsight r1 x\n"
+    with pytest.raises(DeviceError, match=r"node p9 not found; name it in slurm\.nodes"):
+        await NodeSetting(SlurmParams(scontrol=str(scontrol)), "p9").read()
+
+
 def test_a_host_has_a_node() -> None:
     """By its name, or the configured one; a quote cannot end the reason."""
     made = remediation(action="CORDON_HOST", target={"id": "d", "a": {"device": "host1"}}, reason='a "b" [c]\n')
