@@ -6,9 +6,6 @@ import shutil
 import time
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from collectors.host.kernel_log import LABEL, KernelLog
@@ -17,7 +14,6 @@ from collectors.host.log_sources import Kmsg
 from collectors.host.messages import classify
 from collectors.host.rate_limit import RateLimitedEmitter
 from collectors.kernel.ports import KnownPorts
-from streams.wire.errors import Reject
 from tests.fakes.boot_time import SetZero
 from tests.fakes.kmsg import FakeKmsg
 from tests.fixtures.host_agent import START_NS, listening, whole
@@ -165,16 +161,6 @@ async def test_every_link_that_makes_no_sense_is_counted(tmp_path: Path) -> None
             refused += not is_width
         await found.agent.read_once()
     assert found.metrics.value("unreadable") == refused > 100
-
-
-@given(st.text(max_size=300) | st.builds(lambda a, b: a + b, st.sampled_from(STAMPS), st.text(max_size=200)))
-def test_any_text_is_a_line_or_is_refused(text: str) -> None:
-    """And means something or nothing."""
-    try:
-        line = parse(text.encode("utf-8", "surrogatepass"), START_NS)
-    except Reject:
-        return
-    classify(line.message)
 
 
 def test_no_pattern_takes_long_over_a_line_that_is_made_for_it() -> None:

@@ -6,11 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from collectors.kernel import signals
-from collectors.kernel.values import vpd
 from tests.fixtures.malformed_files import content, spoil
 from tests.fixtures.nic_tree import CARD, NET, PORT, STATISTICS, rows, whole, write
 
@@ -80,10 +76,3 @@ async def test_whatever_a_tree_holds_the_reading_goes_on(tmp_path: Path) -> None
             fresh.host.close()
         reader.host.close()
         shutil.rmtree(root)
-
-
-@given(st.binary(max_size=300))
-def test_vital_product_data_of_any_bytes_is_read_to_its_end(data: bytes) -> None:
-    """Invalid contents give no value."""
-    vpd(data)
-    vpd(b"\x90\x40\x00" + data)
