@@ -115,6 +115,8 @@ class KernelLog:
             self._ports.wants_look = True
         if (result := classify(message)) is None:
             self._count_unknown(message)
+            if line.at_ns is None and line.since_boot_us is None:
+                self._metrics.add("passed_over", "without a time")
             return None
         if at_ns is None:
             if waited_ns is None:

@@ -1,7 +1,8 @@
 """Parses one line of a kernel log in any format to the kernel's message and its time, and dates it. Pure.
 
 Formats: records of `/dev/kmsg` (Documentation/ABI/testing/dev-kmsg), `dmesg` with and without levels, `dmesg -T` and
-`--time-format iso`, and the files of rsyslog and journald in the traditional and the ISO format.
+`--time-format iso`, and the files of rsyslog and journald in the traditional and the ISO format, of RFC 5424, and of
+`journalctl -o short-precise`, `short-full` and `short-unix`.
 
 The kernel stamps its log with the CPU's clock (`local_clock`), which is not disciplined: an error of 50 parts in a
 million is two minutes in a month, and `dmesg -T` has the same error. A line that is read when it is written shows it.
@@ -25,10 +26,15 @@ _PRIORITY = re.compile(r"<(\d{1,4})>", _A)
 _LEVEL = re.compile(r"(\w{1,10}) *:(\w{1,10}) *: ", _A)
 _SINCE_BOOT = re.compile(r"\[ *(\d{1,9})\.(\d{1,9})\](?:\[ *[TC]\d{1,8}\])? ?", _A)
 _ISO = re.compile(
-    r"\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?\]? ", _A
-)  # fmt: skip
+    r"(?:[A-Z][a-z]{2} )?\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d| UTC)?\]? ",
+    _A,
+)
+_UNIX = re.compile(r"(\d{9,10})\.(\d{1,9}) ", _A)
+_RFC5424 = re.compile(r"\d{1,2} (?=\d{4}-\d\d-\d\dT)", _A)
+_FIELDS = re.compile(r"\S{1,255} (\S{1,64}) \S{1,128} \S{1,32} (?:-|(?:\[[^\]]{0,2000}\]){1,16}) ?", _A)
+"""Host, application, process and message ids, and structured data of RFC 5424."""
 _CTIME = re.compile(r"\[(?:[A-Z][a-z]{2}) ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})\] ?", _A)
-_SYSLOG = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) ", _A)
+_SYSLOG = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d{1,9})? ", _A)
 _TAG = re.compile(r"\S{1,255} ([\w./-]{1,64})(?:\[\d{1,10}\])?: ?", _A)
 _MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[at : at + 3]: at // 3 + 1 for at in range(0, 36, 3)}
 _DAY_NS = 86_400 * _S
@@ -57,7 +63,9 @@ def parse(data: bytes, now_ns: int) -> Line:
     if record := _RECORD.match(text):
         return _record(record)
     if result := _PRIORITY.match(text):
-        rest = _after_time(text[result.end() :], now_ns)
+        tail = text[result.end() :]
+        version = _RFC5424.match(tail)
+        rest = _after_time(tail, now_ns) if version is None else _after_time(tail[version.end() :], now_ns, _FIELDS)
         return rest if int(result[1]) < 8 else _is_foreign(rest)
     if level := _LEVEL.match(text):
         rest = _after_time(text[level.end() :], now_ns)
@@ -81,11 +89,11 @@ def _is_foreign(line: Line) -> Line:
     return Line(line.message, line.since_boot_us, line.at_ns, line.sequence, from_kernel=False)
 
 
-def _after_time(text: str, now_ns: int) -> Line:
+def _after_time(text: str, now_ns: int, header: re.Pattern[str] = _TAG) -> Line:
     at_ns, rest, is_syslog = _wall_time(text, now_ns)
     from_kernel = True
     if is_syslog:
-        tag = _TAG.match(rest)
+        tag = header.match(rest)
         rest, from_kernel = (rest[tag.end() :], tag[1] == "kernel") if tag else (rest, False)
     since_boot_us = None
     if result := _SINCE_BOOT.match(rest):
@@ -99,6 +107,8 @@ def _wall_time(text: str, now_ns: int) -> tuple[int | None, str, bool]:
     if result := _ISO.match(text):
         by_dmesg = "," in result[0]  # only dmesg writes a comma, and no host or tag
         return _iso(result), text[result.end() :], not by_dmesg
+    if result := _UNIX.match(text):
+        return int(result[1]) * _S + int(result[2].ljust(9, "0")), text[result.end() :], True
     if result := _CTIME.match(text):
         month, day, hour, minute, second, year = result.groups()
         return _local(int(year), month, day, hour, minute, second), text[result.end() :], False
@@ -109,6 +119,7 @@ def _wall_time(text: str, now_ns: int) -> tuple[int | None, str, bool]:
 
 def _iso(text: re.Match[str]) -> int | None:
     date, clock, fraction, zone = text.groups()
+    zone = "Z" if zone == " UTC" else zone
     try:  # without a zone, the time is in the machine's zone
         return int(datetime.fromisoformat(f"{date}T{clock}{zone or ''}").timestamp()) * _S + int(
             (fraction or "0").ljust(9, "0")

@@ -76,6 +76,8 @@ _MODULES = {
     "Cable disabled": EventKind.MODULE_FAULT,
     "Unknown status": EventKind.MODULE_FAULT,
 }
+_QUOTED_XID = "NVRM: Xid ("
+"""A line that has this elsewhere than at its beginning is in a form that is not parsed."""
 _GPU_DRIVERS = ("nvidia", "amdgpu")
 
 _GPU_ALONE = re.compile(rf"NVRM: The NVIDIA GPU {_HEX_PCI}\.[0-7]", _A)
@@ -127,6 +129,8 @@ def classify(message: str) -> Classified | None:
 
 def unknown_driver(message: str) -> str:
     """Return the driver of a message without an event, to be counted; empty if it is not a driver's or is harmless."""
+    if _QUOTED_XID in message:
+        return "NVRM"
     found = _DRIVERS.match(message)
     return "" if found is None or _HARMLESS.match(message) else found[1] or found[2]
 

@@ -25,6 +25,10 @@ MESSAGE = "mlx5_core 0000:41:00.0 ens1np0: Link down"
         (f"2026-11-21T12:00:00.250000+02:00 gpu17 kernel: {MESSAGE}", Line(MESSAGE, None, NOW + S // 4)),
         (f"2026-11-21T10:00:00,250000+00:00 {MESSAGE}", Line(MESSAGE, None, NOW + S // 4)),
         (f"2026-11-21T07:30:00-0230 gpu17 kernel: {MESSAGE}", Line(MESSAGE, None, NOW)),
+        (f"Sat 2026-11-21 10:00:00 UTC gpu17 kernel: {MESSAGE}", Line(MESSAGE, None, NOW)),
+        (f"{NOW // S}.250000 gpu17 kernel: [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900, NOW + S // 4)),
+        (f"<6>1 2026-11-21T10:00:00Z gpu17 kernel - - - [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900, NOW)),
+        (f'<6>1 2026-11-21T10:00:00Z gpu17 kernel - - [a@1 b="c"] {MESSAGE}', Line(MESSAGE, None, NOW)),
         (MESSAGE, Line(MESSAGE)),
     ],
 )
@@ -42,6 +46,10 @@ def test_the_formats(text: str, expected: Line) -> None:
         (f"2026-11-21T10:00:00Z gpu17 evil[7]: {MESSAGE}", False),
         (f"Nov 21 10:00:00 gpu17 evil: {MESSAGE}", False),
         (f"Nov 21 10:00:00 gpu17 kernel: {MESSAGE}", True),
+        (f"Nov 21 10:00:00.123456 gpu17 kernel: {MESSAGE}", True),
+        (f"<14>1 2026-11-21T10:00:00Z gpu17 kernel - - - {MESSAGE}", False),
+        (f"<6>1 2026-11-21T10:00:00Z gpu17 evil 7 - - {MESSAGE}", False),
+        (f"1795255200.1 gpu17 evil: {MESSAGE}", False),
         (f"7,7,9,-;{MESSAGE}", True),
     ],
 )

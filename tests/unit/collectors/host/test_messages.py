@@ -187,7 +187,8 @@ def test_what_they_mean(message: str, expected: Classified) -> None:
         ("mlx5_core 0000:41:00.0 enp65s0f0np0: renamed from eth0", ""),
         ("mlx5_core 0000:ab:00.0 mlx5_5: Port: 1 Link ARMED", ""),
         ("ata3: SATA link down (SStatus 0 SControl 300)", ""),
-        ("a quote of NVRM: Xid (PCI:0000:9b:00): 79, in other text", ""),
+        ("a quote of NVRM: Xid (PCI:0000:9b:00): 79, in other text", "NVRM"),
+        ("NVRM: Xid (GPU at an address of another form): 79", "NVRM"),
     ],
 )
 def test_a_drivers_line_without_a_rule_is_counted_for_the_driver(message: str, driver: str) -> None:
