@@ -15,7 +15,7 @@ from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from collectors.gnmi.params import Params, Target
-from collectors.gnmi.read import Wire
+from collectors.gnmi.read import Refused, Wire
 from collectors.gnmi.v1 import gnmi_pb2
 from streams.decide.link_states import LinkStates
 from streams.decide.port_states_snapshot import MAX_STATES_BYTES
@@ -47,39 +47,44 @@ def zstd(data: bytes) -> bytes:
     return bytes(cramjam.zstd.compress(data))
 
 
-def test_an_inventory_of_empty_lists_is_refused(growth_mib: Callable[[], int]) -> None:
-    """12 kB of them decompress below the limit of bytes, and would take 2.9 GB as Python objects, by calculation."""
-    bomb = zstd(b'{"devices":{"name":[' + b"[]," * (MAX_VALUES + 1) + b"[]]}}")
-    assert len(bomb) < 16_000
-    with pytest.raises(ValueError, match="values"):
-        unpack(bomb)
-    assert growth_mib() < 200
-
-
-@pytest.mark.parametrize("data", [b"", zstd(bytes(1000))[:-3]])
-def test_a_truncated_inventory_takes_no_memory(data: bytes, growth_mib: Callable[[], int]) -> None:
-    """Bytes that are no frame took the whole limit, 320 MiB."""
-    with pytest.raises(ValueError, match="not a packed inventory"):
-        unpack(data)
-    assert growth_mib() < 16
-
-
-def test_a_truncated_snapshot_of_measure_takes_no_memory(growth_mib: Callable[[], int]) -> None:
-    """It took 1.5 GiB."""
+def _measure(data: bytes) -> None:
     stage = Measure(DetectParams())
     stage.start_epoch(1)
-    with pytest.raises(Reject, match="not a snapshot"):
-        stage.restore(b"")
-    assert growth_mib() < 64
+    stage.restore(data)
 
 
-def test_port_states_of_a_snapshot_are_bounded_together(growth_mib: Callable[[], int]) -> None:
-    """Each part is below the limit, all are not."""
-    part = base64.b64encode(zstd(b"[" + b" " * (MAX_STATES_BYTES // 2) + b"]")).decode()
-    dumped = {"now_ns": 1, "heartbeats": [], "runs": [], "sources": [[part, part]] * 3, "newer": [part, part]}
-    with pytest.raises(Reject, match="not a state of links"):
-        LinkStates().load(dumped)
-    assert growth_mib() < 400
+def _link_states(part: bytes) -> None:
+    state = base64.b64encode(part).decode()
+    LinkStates().load(
+        {"now_ns": 1, "heartbeats": [], "runs": [], "sources": [[state, state]] * 3, "newer": [state, state]}
+    )
+
+
+LISTS = zstd(b'{"devices":{"name":[' + b"[]," * (MAX_VALUES + 1) + b"[]]}}")
+"""Below the limit of bytes, these lists would take 2.9 GB as Python objects, by calculation."""
+PART = zstd(b"[" + b" " * (MAX_STATES_BYTES // 2) + b"]")
+"""A part of the states of ports is below their limit, all are not."""
+
+
+@pytest.mark.parametrize(
+    ("load", "data", "reason", "most_mib"),
+    [
+        (unpack, LISTS, "values", 200),
+        (unpack, b"", "not a packed inventory", 16),
+        (unpack, zstd(bytes(1000))[:-3], "not a packed inventory", 16),
+        (_measure, b"", "not a snapshot", 64),
+        (_link_states, PART, "not a state of links", 400),
+    ],
+    ids=["lists of an inventory", "no inventory", "a part of an inventory", "no snapshot", "states of links"],
+)
+def test_data_that_would_take_the_memory_are_refused(
+    load: Callable[[bytes], object], data: bytes, reason: str, most_mib: int, growth_mib: Callable[[], int]
+) -> None:
+    """Bytes that are no frame took the whole limit, 320 MiB for an inventory and 1.5 GiB for a snapshot."""
+    assert len(data) < 64_000
+    with pytest.raises((ValueError, Reject), match=reason):
+        load(data)
+    assert growth_mib() < most_mib
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3])
@@ -110,7 +115,7 @@ class _Gnmi(grpc.GenericRpcHandler):
 
 
 async def test_a_compressed_message_of_a_device_is_bounded() -> None:
-    """GRPC checks the decompressed size against `max_message_bytes`; the stream ends and is retried."""
+    """GRPC checks the decompressed size against `max_message_bytes`; the stream ends like one that a limit refuses."""
     server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
     server.add_generic_rpc_handlers((_Gnmi(),))
     port = server.add_insecure_port("127.0.0.1:0")
@@ -118,7 +123,7 @@ async def test_a_compressed_message_of_a_device_is_bounded() -> None:
     target = Target(name="leaf1", address=f"127.0.0.1:{port}")
     try:
         async with Wire(target, Params(targets=(target,), tls=False), "") as wire:
-            with pytest.raises(Retry, match="RESOURCE_EXHAUSTED"):
+            with pytest.raises(Refused, match="RESOURCE_EXHAUSTED"):
                 await anext(wire.stream(gnmi_pb2.SubscribeRequest()))
     finally:
         await server.stop(None)

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from lab.constants import params_of
 from streams.notify.tickets.book import Change, ChangeKind, TicketBook
-from streams.notify.tickets.http_client import MAX_RESPONSE, Busy, HttpClient, Interrupted
+from streams.notify.tickets.http_client import Busy, HttpClient, Interrupted
 from streams.notify.tickets.jira import Jira
 from streams.notify.tickets.params import TicketParams
 from streams.notify.tickets.webhook import Webhook
@@ -167,21 +167,6 @@ async def test_the_certificate_of_the_server_is_verified(tmp_path: Path) -> None
         async with webhook_client(server, **settings, ca_file=cert_file) as client:
             await client.deliver(changes(ESCALATED)[0])
     assert list(server.tickets) == ["r1"]
-
-
-async def test_an_endless_response_is_not_read_to_its_end(webhook: WebhookServer) -> None:
-    """At most MAX_RESPONSE bytes and a piece are read."""
-
-    async def endless(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        for _ in range(64 * MAX_RESPONSE >> 16):
-            await response.write(b"x" * (1 << 16))
-        return response
-
-    webhook.before = endless
-    async with webhook_client(webhook) as client:
-        await asyncio.wait_for(client.deliver(changes(ESCALATED)[0]), 10)
 
 
 async def test_a_token_is_read_for_each_request_and_is_in_no_message(webhook: WebhookServer, tmp_path: Path) -> None:

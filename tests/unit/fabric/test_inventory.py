@@ -112,10 +112,3 @@ def test_json_without_an_inventory_is_refused(columns: object) -> None:
     """Any content raises the same error."""
     with pytest.raises(ValueError, match=r"\w"):
         unpack(bytes(cramjam.zstd.compress(orjson.dumps(columns))))
-
-
-@pytest.mark.parametrize("data", [b"", b"x", bytes(cramjam.zstd.compress(b"{"))])
-def test_uncompressed_bytes_are_refused(data: bytes) -> None:
-    """Bytes that are not compressed raise the same error."""
-    with pytest.raises(ValueError, match="not a packed inventory"):
-        unpack(data)
