@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import orjson
 
 from collectors.core.context import CollectorContext
-from collectors.jobs.kubernetes_parse import GpuPod, gpu_pod, job_of, snapshot
+from collectors.jobs.kubernetes_parse import GpuPod, gpu_pod, job_of_unreadable, snapshot
 from collectors.jobs.ledger import JobFeed
 from collectors.jobs.params import KubernetesParams
 from streams.wire.errors import Misconfigured, Reject, Retry
@@ -213,7 +213,7 @@ class KubernetesFollower:
         try:
             made = gpu_pod(pod, self._params, self._context.clock.now_ns())
         except Reject as error:
-            self._unreadable[uid] = f"{pod['metadata'].get('name')}: {error}", job_of(pod, self._params)
+            self._unreadable[uid] = f"{pod['metadata'].get('name')}: {error}", job_of_unreadable(pod, self._params)
             return
         if made is not None:
             self._pods[uid] = made

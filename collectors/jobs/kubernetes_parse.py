@@ -73,7 +73,7 @@ def gpu_pod(pod: Mapping[str, Any], params: KubernetesParams, at_ns: int) -> Gpu
 
 
 def job_of(pod: Mapping[str, Any], params: KubernetesParams) -> str:
-    """Return the id of the job of a pod, also of an unreadable one; raises Reject if it has none."""
+    """Return the id of the job of a pod; raises Reject if it has none."""
     try:
         metadata = pod["metadata"]
         tags = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
@@ -82,6 +82,14 @@ def job_of(pod: Mapping[str, Any], params: KubernetesParams) -> str:
         return text(f"{params.prefix}{metadata.get('namespace') or 'default'}/{name}")
     except (KeyError, TypeError, AttributeError) as error:
         raise Reject(f"pod: {error!r}") from error
+
+
+def job_of_unreadable(pod: Mapping[str, Any], params: KubernetesParams) -> str:
+    """Return the id of the job of an unreadable pod; empty if that is unreadable, too."""
+    try:
+        return job_of(pod, params)
+    except Reject:
+        return ""
 
 
 def _owner(metadata: Mapping[str, Any]) -> str:
@@ -104,7 +112,8 @@ def snapshot(
         if pod.host and pod.start_ns is not None:
             placed[pod.job, pod.host, pod.run].append(pod)
     jobs = tuple(_stay(*stay, own, params) for stay, own in placed.items())
-    return Snapshot(jobs, runs, tuple(unreadable), frozenset(unreadable_jobs))
+    known = frozenset(unreadable_jobs)
+    return Snapshot(jobs, runs, tuple(unreadable), frozenset() if "" in known else known)
 
 
 def snapshot_of(pods: Iterable[Mapping[str, Any]], params: KubernetesParams, at_ns: int) -> Snapshot:
@@ -114,7 +123,9 @@ def snapshot_of(pods: Iterable[Mapping[str, Any]], params: KubernetesParams, at_
         try:
             made = gpu_pod(pod, params, at_ns)
         except Reject as error:
-            unreadable.append((f"{(pod.get('metadata') or {}).get('name')}: {error}", job_of(pod, params)))
+            metadata = pod.get("metadata")
+            name = metadata.get("name") if isinstance(metadata, dict) else None
+            unreadable.append((f"{name}: {error}", job_of_unreadable(pod, params)))
         else:
             found += [made] if made is not None else []
     reasons, jobs = zip(*unreadable, strict=True) if unreadable else ((), ())

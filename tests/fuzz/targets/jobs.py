@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import orjson
 
-from collectors.jobs.kubernetes_parse import gpu_pod, snapshot
+from collectors.jobs.kubernetes_parse import snapshot_of
 from collectors.jobs.params import KubernetesParams, SlurmParams
-from collectors.jobs.slurm_parse import expand, parse
+from collectors.jobs.slurm_parse import allocated_hosts, expand, parse
 from streams.wire.errors import Reject, Retry
 from streams.wire.topics import JOBS, encode
 from tests.fixtures.kubernetes_pods import LABELS, finished, pod, running
@@ -36,8 +36,7 @@ def _parse_pod(data: bytes) -> None:
         raise Reject(str(error)) from error
     if not isinstance(body, dict):
         raise Reject("no object")
-    found = gpu_pod(body, params, _NOW_NS)
-    for made in snapshot([] if found is None else [found], params).jobs:
+    for made in snapshot_of([body], params, _NOW_NS).jobs:
         read_back(encode(JOBS, made))
 
 
@@ -52,6 +51,10 @@ TARGETS = (
     Target(
         "slurm-hostlist", lambda data: expand(data.decode("utf-8", "replace")), (Reject,),
         lambda: (b"h[0-1,07],gpu-a1", b"r[1-2]n[01-02]", b"n[000-999]"),
+    ),
+    Target(
+        "slurm-nodes", lambda data: allocated_hosts(data, SlurmParams()), (Reject,),
+        lambda: (b"h0 alloc\nh1 mix*\n", b'{"nodes": [{"name": "h0", "state": ["MIXED", "DRAIN"]}]}'),
     ),
     Target("kubernetes-pod", _parse_pod, (Reject,), _pod_seeds),
 )  # fmt: skip

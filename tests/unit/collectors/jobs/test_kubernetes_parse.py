@@ -177,6 +177,15 @@ def test_an_unreadable_pod_hides_neither_the_others_nor_the_end_of_other_jobs() 
     assert {job.job: job.state for job in known.observe(answer, NOW_NS)} == {"ml/p": "Running", "ml/deleted": "GONE"}
 
 
+def test_a_pod_without_even_a_name_holds_back_every_end() -> None:
+    """It may be of any job."""
+    answer = snapshot_of([pod("p") | {"metadata": {}}, pod("p") | {"metadata": None}], KubernetesParams(), NOW_NS)
+    assert len(answer.unreadable) == 2
+    known = Ledger(0, 86_400 * S)
+    known.restore([Job("ml/deleted", "h9", BEGIN_NS, scheduler="kubernetes")])
+    assert known.observe(answer, NOW_NS) == []
+
+
 @pytest.mark.parametrize(
     ("case", "expected"),
     [
