@@ -157,6 +157,12 @@ def process_answer(core: Core, control: Control) -> tuple[bool, str]:
     return not refused, refused or _effect(remedy, control, before)
 
 
+def lacks_finding(core: Core, control: Control) -> bool:
+    """Return whether the finding of a control's remediation is unknown, after a loss of state."""
+    remedy = core.state.remedies.get(control.subject_id)
+    return remedy is not None and remedy.finding is None
+
+
 def has_passed(core: Core, control: Control) -> bool:
     """Return whether an answer has no time or is not newer than the last revision of its remediation.
 

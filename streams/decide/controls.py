@@ -105,6 +105,10 @@ class Controls:
         """Return whether exactly this record was applied before; a new owner reads all controls again."""
         return self._controls.get(control.id) == control
 
+    def get(self, control_id: str) -> Control | None:
+        """Return the control with this id."""
+        return self._controls.get(control_id)
+
     def has(self, control_id: str) -> bool:
         """Return whether a control with this id is known."""
         return control_id in self._controls

@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from streams.decide import guards
+from streams.decide import guards, memory
 from streams.decide.controls import Controls
 from streams.decide.fabric_view import FabricView
 from streams.decide.guard_context import GuardContext, Proposal
@@ -70,6 +70,7 @@ class Core:
     down: dict[str, Finding] = field(default_factory=dict)
     """Open findings that prove a device down."""
     _context: GuardContext | None = None
+    _settled: int = 0
 
     def __post_init__(self) -> None:
         for case in self.state.cases.values():
@@ -109,8 +110,20 @@ class Core:
 
     def drain(self) -> list[Output]:
         """Return the revisions added since the last call."""
-        outputs, self.outputs = self.outputs, []
+        self.settle()
+        outputs, self.outputs, self._settled = self.outputs, [], 0
         return outputs
+
+    def settle(self) -> None:
+        """Add the memory to the revisions of the last message, whatever the size of the batch."""
+        for place in range(self._settled, len(self.outputs)):
+            output = self.outputs[place]
+            if output.topic is REMEDIATIONS and isinstance(record := output.message, Remediation):
+                identity = record.id
+                remedy = self.state.remedies.get(identity) or self.state.late.get(identity) or self.owner_of(identity)
+                remedy = remedy or self.holder(record.target.id)  # of a closed order
+                self.outputs[place] = replace(output, message=memory.with_memory(record, remedy, self.state))
+        self._settled = len(self.outputs)
 
     def next_attempt(self, finding_id: str, action: Action) -> int:
         """Return the number of the next attempt of an action for a finding."""

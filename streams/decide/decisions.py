@@ -13,7 +13,7 @@ from streams.decide.guards import Decision
 from streams.decide.life_cycle import EVALUATED_AGAIN, NOT_BEGUN, Event
 from streams.decide.optimizer import Candidate, select
 from streams.decide.policy import PolicyAction
-from streams.decide.state import ACTOR, Case, Ended, Remedy
+from streams.decide.state import ACTOR, Case, CaseMemory, Ended, Remedy
 from streams.fabric.topology import TopologyLink
 from streams.wire.models import Action, Condition, Finding, Severity, Status, Verdict
 from streams.wire.models import RemediationState as State
@@ -45,14 +45,17 @@ def process_finding(core: Core, finding: Finding) -> None:
     state = core.state
     case, ended = state.cases.get(finding.id), state.ended.get(finding.id)
     known = case.finding.revision if case is not None else ended.revision if ended is not None else 0
-    if finding.revision <= known:
+    remembered = state.remembered.get(finding.id) or CaseMemory(0)
+    if finding.revision <= known or finding.revision < remembered.revision:
         return
     if case is None:
         due_ns = max(finding.started_at_ns, finding.detected_at_ns or 0) + round(core.params.settle_s * 1e9)
-        case = state.cases[finding.id] = Case(finding, due_ns, core.recovered.get(finding.id, ""))
+        state.remembered.pop(finding.id, None)
+        identity = remembered.remedy or core.recovered.get(finding.id, "")
+        case = state.cases[finding.id] = Case(finding, due_ns, identity, remembered.decided, remembered.rejected)
     case.finding = finding
     remedy = state.remedies.get(case.remedy)
-    if remedy is not None and (remedy.finding is None or remedy.finding.id == finding.id):
+    if remedy is not None and (remedy.finding is None or remedy.finding.id == finding.id or remembered.leads):
         remedy.finding = finding
     core.schedule(finding.id, case.due_ns)
     core.add_finding(finding)

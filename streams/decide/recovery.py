@@ -1,14 +1,15 @@
 """Recovers the remediations from their published revisions after a loss of the `decide` snapshot."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
-from streams.decide import remedies
+from streams.decide import memory, remedies
 from streams.decide.core import Core
 from streams.decide.guards import ISOLATES
 from streams.decide.life_cycle import REPAIR_ACTIONS
+from streams.decide.memory import Memory
 from streams.decide.remedies import kind_of
 from streams.decide.state import ACTOR, DecideState, Order, Remedy
 from streams.wire.models import Action, Remediation, Verdict
@@ -55,10 +56,12 @@ class _Past:
 def recover(core: Core, history: Sequence[Remediation]) -> None:
     """Recover from the published revisions, oldest first, after a loss of state.
 
-    Restores the isolated targets, the history of budgets and cool-downs, the attempt numbers, and the time. An open
+    Restores the isolated targets, the history of budgets and cool-downs, the attempt numbers, and the time. The other
+    state of each remediation is in the memory of its records; that of records of earlier versions is derived. An open
     order is adopted together with its remediation. The findings are read again.
     """
     state = core.state
+    memories, state.remembered = memory.gather(history)
     state.repairs.recover(history)
     past: dict[str, _Past] = {}
     holders: dict[str, dict[str, None]] = {}
@@ -70,8 +73,11 @@ def recover(core: Core, history: Sequence[Remediation]) -> None:
             past.setdefault(record.id, _Past(record)).add(record)
             _follow(record, state, holders.setdefault(record.target.id, {}))
     orders = []
+    restored = _restore(core, {identity: replace(one.record, memory="") for identity, one in past.items()}, memories)
     for one in past.values():
         record, holding = one.record, holders[one.record.target.id]
+        if record.id in restored or (record.memory and record.state is State.CLOSED):
+            continue
         if record.state is State.STATE_UNSPECIFIED:
             # A version without states published it. Its state is unknown, so it is not continued.
             _log.warning("remediation without a state is not continued", remediation=record.id, target=record.target.id)
@@ -83,7 +89,24 @@ def recover(core: Core, history: Sequence[Remediation]) -> None:
         elif record.id in holding or (one.was_approved and not one.answered and record.action is not Action.OBSERVE):
             state.late[record.id] = _remedy(one, holding)
     for order in orders:
-        _adopt_order(core, order)
+        remedy = core.holder(order.target.id)
+        if remedy is not None and remedy.id not in restored:
+            _adopt_order(core, remedy, order)
+
+
+def _restore(core: Core, last: Mapping[str, Remediation], memories: Mapping[str, Memory]) -> set[str]:
+    """Restore the remediations whose records have a memory, and return their ids."""
+    restored = set()
+    for identity, own in memories.items():
+        if (remedy := own.restore(last)) is None or remedy.state is State.STATE_UNSPECIFIED:
+            continue
+        restored.add(identity)
+        if remedy.state is State.CLOSED:
+            core.state.late[identity] = remedy
+            remedies.index_orders(core, remedy)
+        else:
+            remedies.add(core, remedy)
+    return restored
 
 
 def _follow(record: Remediation, state: DecideState, holding: dict[str, None]) -> None:
@@ -115,9 +138,8 @@ def _remedy(past: _Past, holding: Mapping[str, None]) -> Remedy:
     )  # fmt: skip
 
 
-def _adopt_order(core: Core, record: Remediation) -> None:
-    remedy = core.holder(record.target.id)
-    if remedy is None or record.finding_ids[:1] != remedy.record.finding_ids[:1]:
+def _adopt_order(core: Core, remedy: Remedy, record: Remediation) -> None:
+    if record.finding_ids[:1] != remedy.record.finding_ids[:1]:
         return
     if record.action is Action.REBOOT_HOST and record.verdict is Verdict.APPROVED:
         remedy.restarts += record.state in (State.CLOSED, State.FAILED)

@@ -149,10 +149,9 @@ def join(core: Core, remedy: Remedy, finding: Finding) -> None:
     if finding.id not in remedy.record.finding_ids:
         reason = f"also for {finding.detector}: {finding.summary}"
         ids = (*remedy.record.finding_ids, finding.id)
-        remedy.record = replace(
+        remedy.record = core.emit(replace(
             remedy.record, finding_ids=ids, reason=reason, actor=ACTOR, **repair_hints.NO_OUTCOME
-        )  # fmt: skip
-        core.emit(remedy.record)
+        ))  # fmt: skip
 
 
 def apply_timeouts(core: Core) -> None:

@@ -5,13 +5,13 @@ processes answers, `repairs.py` returns targets to service. All are functions ov
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from streams.decide import answers, decisions, identities, remedies, repairs
-from streams.decide.controls import Controls
+from streams.decide.controls import SCOPED, Controls
 from streams.decide.core import Core
 from streams.decide.fabric_view import FabricView, ModuleParts
 from streams.decide.link_states import LinkStates
@@ -21,6 +21,8 @@ from streams.decide.recovery import recover
 from streams.decide.state import DecideState
 from streams.fabric.subject_search import find_subject
 from streams.fabric.topology import Topology
+from streams.wire.codec import from_json
+from streams.wire.errors import Reject
 from streams.wire.models import (
     Control,
     ControlEffect,
@@ -95,16 +97,21 @@ class Decide:
             identities.follow(self._core)
         return self._core.drain()
 
-    def recover(self, batch: Sequence[Message]) -> list[Output]:
-        """Apply the controls up to their end, and without a snapshot the published remediations.
+    def recover(self, batch: Sequence[Message], content: Collection[Message] | None = None) -> list[Output]:
+        """Apply the unread controls up to their end, and without a snapshot the published remediations.
 
-        Until this call an unread kill switch may exist, so nothing is approved.
+        Until this call an unread kill switch may exist, so nothing is approved. A control that the topic does not
+        have any more, because it was recreated, is lifted; not if controls are signed, as a deletion has no signature.
         """
         history = [message for message in batch if isinstance(message, Remediation)]
         others = [message for message in batch if not isinstance(message, Remediation)]
         if not self._is_restored:
             recover(self._core, history)
             others = [one for one in others if not (isinstance(one, Control) and answers.has_passed(self._core, one))]
+        if content is not None and not self._params.trusted_keys:
+            present = {one.id for one in content if isinstance(one, Control) and one.kind}
+            lifted = [one for one in self._controls.dump() if one.kind in SCOPED and one.id not in present]
+            others[:0] = [Control(one.id, ControlKind.KIND_UNSPECIFIED) for one in lifted]
         self._loaded = self._controls.loaded = True
         return self.process(others)
 
@@ -120,6 +127,7 @@ class Decide:
                 self._on_control(message)
             elif isinstance(message, PortStates | ReadingsHeartbeat | PortQuality | PortModules):
                 self._fabric.update(message)
+            core.settle()
         if self._must_revoke:
             self._must_revoke = False
             core.expire()
@@ -145,6 +153,7 @@ class Decide:
             state.isolations.prune(now)
             decisions.prune(core)
             decisions.revoke_denied(core)
+        self._process_deferred()
         decisions.decide_due(core)
         if is_again:
             decisions.decide_denied(core)
@@ -165,6 +174,8 @@ class Decide:
         elif reason := controls.update(control):
             if control.kind is not ControlKind.KIND_UNSPECIFIED:
                 core.answer(control, ControlEffect.REFUSED, reason)
+        elif control.kind is ControlKind.APPROVE and answers.lacks_finding(core, control):
+            self._state.deferred.append(control.id)
         elif control.kind in answers.ANSWERS:
             is_taken, reason = answers.process_answer(core, control)
             core.answer(control, ControlEffect.TAKEN if is_taken else ControlEffect.REFUSED, reason)
@@ -174,6 +185,17 @@ class Decide:
                 core.remove_answer(control.id)
             else:
                 core.answer(control, ControlEffect.TAKEN)
+
+    def _process_deferred(self) -> None:
+        """Process the approvals whose remediation has its finding again, which is read after a loss of state."""
+        state, core = self._state, self._core
+        for identity in list(state.deferred):
+            control = self._controls.get(identity)
+            if control is None or not answers.lacks_finding(core, control):
+                state.deferred.remove(identity)
+            if control is not None and identity not in state.deferred:
+                is_taken, reason = answers.process_answer(core, control)
+                core.answer(control, ControlEffect.TAKEN if is_taken else ControlEffect.REFUSED, reason)
 
     def _with_subject(self, control: Control) -> tuple[Control, Sequence[str] | None]:
         """Return a control with its subject's id in the inventory, or the nearest ids if the inventory has none.
@@ -214,9 +236,18 @@ class Decide:
         identities.follow(self._core)
 
     def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers, arrived_ns: int) -> None:
-        """Raise Reject on a control or result without a required signature."""
-        if self._params.trusted_keys and topic in (CONTROLS, REMEDIATION_RESULTS):
+        """Raise Reject on a control or result without a required signature.
+
+        After a loss of state a kill switch counts, because an owner without these keys may have accepted it.
+        """
+        if not self._params.trusted_keys or topic not in (CONTROLS, REMEDIATION_RESULTS):
+            return
+        try:
             self._verifier.verify(topic, key, value, headers, arrived_ns)
+        except Reject:
+            is_lost = topic is CONTROLS and not self._loaded and not self._is_restored
+            if not is_lost or from_json(Control, value or b"").kind is not ControlKind.KILL_SWITCH:
+                raise
 
     def sign(self, record: Record, now_ns: int) -> Record:
         """Return a remediation with the signature of this fabric; other records, and all without a key, unchanged."""

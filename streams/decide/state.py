@@ -251,6 +251,19 @@ class Case:
 
 
 @dataclass(slots=True)
+class CaseMemory:
+    """A case as the records of its remediations have it."""
+
+    revision: int
+    """The revision of the finding; older ones have been processed."""
+    remedy: str = ""
+    leads: bool = False
+    """True if its remediation acts on this finding, and not on another that joined it."""
+    decided: tuple[Action, Severity, Cause] | None = None
+    rejected: list[tuple[Action, Severity, Cause]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Ended:
     """A finding after its final revision, retained so that a late older revision is recognised."""
 
@@ -271,6 +284,10 @@ class DecideState:
     """CLOSED remediations on which automation may still act, or of which it may still answer."""
     attempts: dict[str, dict[str, int]] = field(default_factory=dict)
     """First finding id -> action -> the highest attempt."""
+    remembered: dict[str, CaseMemory] = field(default_factory=dict)
+    """Finding id -> its case, after a loss of state and until the finding is read again."""
+    deferred: list[str] = field(default_factory=list)
+    """Ids of the approvals that wait until the finding of their remediation is read again."""
     isolations: Isolations = field(default_factory=Isolations)
     repairs: RepairCounts = field(default_factory=RepairCounts)
     modules: str = ""

@@ -190,7 +190,15 @@ class PartitionProcessor:
         if not isinstance(self.stage, RecoverableStage):
             return []
         records: list[Record] = []
-        records += self._records(self.stage.recover(self._decode_all(read, records)))
+        found = [
+            (topic, record.offset, message)
+            for topic, fetched in read.items()
+            for record in fetched
+            if (message := self._decode(topic, record, records)) is not None
+        ]
+        unread = [one for topic, offset, one in found if offset >= self.positions.get(topic.name, 0)]
+        content = [one for topic, _, one in found if topic in self.binding.recovered]
+        records += self._records(self.stage.recover(unread, content))
         for topic, end in ends.items():
             if topic in self.positions:
                 self.positions[topic] = max(self.positions[topic], end)

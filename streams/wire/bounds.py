@@ -78,7 +78,7 @@ _IDS = frozenset(
 )
 _TEXTS = frozenset(
     {"detail", "error", "collector_error", "message", "report", "statement", "summary", "reason", "repair_hint",
-     "runbook_url", "dashboard_url"}
+     "runbook_url", "dashboard_url", "memory"}
 )  # fmt: skip
 _SHORTENED = frozenset(
     {

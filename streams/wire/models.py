@@ -340,6 +340,7 @@ class Remediation:
     repair_outcome: RepairOutcome = RepairOutcome.REPAIR_OUTCOME_UNSPECIFIED
     outcome_step: RepairStep = RepairStep.STEP_UNSPECIFIED
     instance: str = ""
+    memory: str = ""
 
 
 @dataclass(frozen=True, slots=True)

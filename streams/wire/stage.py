@@ -5,7 +5,7 @@ Neither depends on the results of a stage. A stage has no access to them, to a c
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, runtime_checkable
 
@@ -112,10 +112,11 @@ class TimeLimitedStage(Stage, Protocol):
 class RecoverableStage(Stage, Protocol):
     """A stage that needs the content of some topics before its first message."""
 
-    def recover(self, batch: Sequence[Message]) -> list[Output]:
+    def recover(self, batch: Sequence[Message], content: Collection[Message] | None = None) -> list[Output]:
         """Process these topics up to their end; called once, after `set_topology` and before the first `process`.
 
-        A topic with the stage's outputs is in the batch only if there was no snapshot.
+        The batch has the records that the snapshot does not cover, and `content` all messages of the topics now. A
+        topic with the stage's outputs is in the batch only if there was no snapshot.
         """
         ...
 

@@ -856,6 +856,7 @@ class Remediation(_message.Message):
     REPAIR_OUTCOME_FIELD_NUMBER: _builtins.int
     OUTCOME_STEP_FIELD_NUMBER: _builtins.int
     INSTANCE_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     revision: _builtins.int
     action: Global___Remediation.Action.ValueType
@@ -894,6 +895,8 @@ class Remediation(_message.Message):
     """the step that was tried, where repair_outcome is set"""
     instance: _builtins.str
     """of the automation that accepted; no other instance may act"""
+    memory: _builtins.str
+    """of decide, which reads it after a loss of its state; other readers ignore it"""
     @_builtins.property
     def finding_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -936,10 +939,11 @@ class Remediation(_message.Message):
         repair_outcome: Global___RepairOutcome.ValueType = ...,
         outcome_step: Global___RepairStep.ValueType = ...,
         instance: _builtins.str = ...,
+        memory: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_penalty", b"_penalty", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "penalty", b"penalty", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_penalty", b"_penalty", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "action", b"action", "actor", b"actor", "approved_by", b"approved_by", "attempt", b"attempt", "cause", b"cause", "constraint", b"constraint", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "finding_ids", b"finding_ids", "guard", b"guard", "id", b"id", "instance", b"instance", "outcome_step", b"outcome_step", "part_number", b"part_number", "penalty", b"penalty", "reason", b"reason", "repair_hint", b"repair_hint", "repair_outcome", b"repair_outcome", "repair_step", b"repair_step", "revision", b"revision", "runbook_url", b"runbook_url", "state", b"state", "step_helped", b"step_helped", "step_tried", b"step_tried", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_penalty", b"_penalty", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "action", b"action", "actor", b"actor", "approved_by", b"approved_by", "attempt", b"attempt", "cause", b"cause", "constraint", b"constraint", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "finding_ids", b"finding_ids", "guard", b"guard", "id", b"id", "instance", b"instance", "memory", b"memory", "outcome_step", b"outcome_step", "part_number", b"part_number", "penalty", b"penalty", "reason", b"reason", "repair_hint", b"repair_hint", "repair_outcome", b"repair_outcome", "repair_step", b"repair_step", "revision", b"revision", "runbook_url", b"runbook_url", "state", b"state", "step_helped", b"step_helped", "step_tried", b"step_tried", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__constraint_limit: _TypeAlias = _typing.Literal["constraint_limit"]  # noqa: Y015
     _WhichOneofArgType__constraint_limit: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit"]  # noqa: Y015

@@ -478,7 +478,7 @@ def test_a_remediation_without_a_state_is_not_continued() -> None:
     (drain,) = decisions(deciding(), example)
     successor = deciding(loaded=False)
     successor.start_epoch(2)
-    successor.recover([replace(drain, state=State.STATE_UNSPECIFIED)])
+    successor.recover([replace(drain, state=State.STATE_UNSPECIFIED, memory="")])
     assert not open_states(successor)
     (found,) = decisions(successor, replace(example, revision=3), t=1000.5)
     assert (found.attempt, found.id != drain.id) == (drain.attempt + 1, True)

@@ -29,6 +29,7 @@ def rejected_reasons(record: Record, *trusted: str) -> list[str]:
     processor = started_processor(
         BINDINGS["decide"], lambda _: Decide(DecideParams(mode="act", trusted_keys=trusted)), end=1
     )
+    processor.recover({}, {})
     read = FakeRecord(0, record.value, record.headers, record.key, 0)
     outputs = processor.on_chunk(Chunk(record.topic.name, 0, 0, 1, [read], 1))
     found = [decode(REJECTED, one.value, one.headers) for one in outputs if one.topic is REJECTED]

@@ -1,0 +1,244 @@
+"""After a loss of its snapshot, `decide` restores every decision from its published revisions and the controls."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from lab.constants import params_of
+from streams.decide.params import DecideParams
+from streams.decide.stage import Decide
+from streams.wire.errors import Reject
+from streams.wire.models import (
+    Control,
+    ControlKind,
+    Finding,
+    Message,
+    Outcome,
+    Remediation,
+    RemediationResult,
+    Severity,
+    Status,
+)
+from streams.wire.models import RemediationState as State
+from streams.wire.stage import Output
+from streams.wire.topics import CONTROLS, encode
+from tests.fixtures.decide_stage import ALWAYS_FRESH, NO_CAPS, TOP, finding, port_states, remediations, sound, state_of
+from tests.worlds.observations import at
+
+LINK = next(link for link in TOP.links.values() if tuple(link.lower) == ("p1-l0", "u0"))
+
+
+@dataclass
+class Rig:
+    """A stage, with all that it read and published."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    read: list[Message] = field(default_factory=list)
+    published: list[Remediation] = field(default_factory=list)
+    t: float = 0.0
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        self.stage = self._new_stage()
+        self._take(self.stage.recover([]))
+        self.process(*map(port_states, TOP.links_of))
+
+    def _new_stage(self) -> Decide:
+        self.epoch += 1
+        values = {"mode": "act", **ALWAYS_FRESH, **NO_CAPS, "cool_down_s": 0, **self.settings}
+        stage = Decide(params_of(DecideParams, values))
+        stage.start_epoch(self.epoch)
+        stage.set_topology(TOP)
+        return stage
+
+    def _take(self, outputs: Sequence[Output]) -> None:
+        self.published += remediations(outputs)
+
+    def process(self, *messages: Message) -> None:
+        self.read += messages
+        self._take(self.stage.process(messages))
+
+    def advance(self, seconds: float) -> None:
+        self.t += seconds
+        self._take(self.stage.advance_watermark(at(self.t)))
+
+    def control(self, kind: ControlKind, subject: str = "", **changes: Any) -> None:
+        one = Control(f"c{len(self.read)}", kind, subject, at(self.t), actor="anna", endless=True)
+        self.process(replace(one, **changes))
+
+    def lose(self, *meanwhile: Control) -> None:
+        """Replace the stage by one without a snapshot, which reads all topics again."""
+        controls = [one for one in self.read if isinstance(one, Control)]
+        others = [one for one in self.read if not isinstance(one, Control)]
+        self.read += meanwhile
+        self.stage = self._new_stage()
+        history = list(self.published)
+        self._take(self.stage.recover([*history, *controls, *meanwhile]))
+        self._take(self.stage.process(others))
+
+    def carry_out(self) -> None:
+        """Let automation accept and carry out what is approved, and repair and qualify the link."""
+        for record in {one.id: one for one in self.published}.values():
+            if record.state is State.APPROVED:
+                self.process(RemediationResult(record.id, Outcome.ACCEPTED, actor="bot"))
+                self.process(RemediationResult(record.id, Outcome.DONE, actor="bot"))
+
+    def open(self, **changes: Any) -> Finding:
+        found = finding("p1-l0/u0", t=self.t, **changes)
+        self.process(found)
+        self.advance(11)
+        return found
+
+    @property
+    def last(self) -> Remediation:
+        return self.published[-1]
+
+    def states(self) -> list[State]:
+        return [one.state for one in {one.id: one for one in self.published}.values() if one.state is not State.CLOSED]
+
+
+def relapsed(rig: Rig, times: int) -> None:
+    """Drain, repair, restore and relapse so many times."""
+    for _ in range(times):
+        rig.open()
+        rig.carry_out()
+        rig.process(RemediationResult(rig.last.id, Outcome.DONE, actor="bot"))
+        rig.control(ControlKind.REPAIRED, next(one.id for one in reversed(rig.published) if one.state is State.DRAINED))
+        begin = rig.t
+        rig.t += 1000
+        rig.process(*sound(LINK.id, begin, rig.t))
+        rig.advance(1)
+        rig.carry_out()
+        rig.advance(1)
+
+
+def rejected(rig: Rig) -> None:
+    rig.open()
+    rig.control(ControlKind.REJECT, rig.last.id)
+
+
+def closed(rig: Rig) -> None:
+    rejected(rig)
+    rig.advance(90_000)
+    assert rig.states() == []
+
+
+def approved(rig: Rig) -> None:
+    rig.open()
+
+
+def repeated(rig: Rig) -> None:
+    """The newest revision of a finding lost its parent again, and was decided after that."""
+    one = finding("p1-l0/u0", t=rig.t)
+    rig.process(one, replace(one, revision=2, parent_id="storm"), replace(one, revision=3))
+    rig.advance(11)
+    assert rig.last.state is State.APPROVED
+
+
+def failed(rig: Rig) -> None:
+    """An order of a repair failed once."""
+    rig.open()
+    rig.carry_out()
+    rig.advance(30)
+    repair = next(one for one in reversed(rig.published) if one.action.name == "REPAIR_LINK")
+    rig.process(RemediationResult(repair.id, Outcome.ACCEPTED, actor="bot"))
+    rig.process(RemediationResult(repair.id, Outcome.FAILED, actor="bot"))
+
+
+HISTORIES: dict[str, Callable[[Rig], None]] = {
+    "rejected": rejected, "rejected and closed": closed, "parent lost": repeated, "repair failed": failed,
+    "one relapse": lambda rig: relapsed(rig, 2), "approved": approved,
+}  # fmt: skip
+
+
+def known(stage: Decide) -> dict[Any, Any]:
+    """Return the remediations by id and field, the decisions on findings, and the isolations."""
+    state = state_of(stage)
+    remedies = {(key, name): value for key, one in state["remedies"].items() for name, value in one.items()}
+    late = {(key, name): one[name] for key, one in state["late"].items() for name in one if name != "finding"}
+    cases = {key: (one["decided"], one["rejected"], one["remedy"]) for key, one in state["cases"].items()}
+    return {**remedies, **late, **cases, **state["isolations"]["active"]}
+
+
+@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
+def test_the_state_after_a_loss_is_the_state_before(history: Callable[[Rig], None]) -> None:
+    """Rejections, relapses, failures, orders and isolations; and nothing is decided again."""
+    rig = Rig()
+    history(rig)
+    before, published = known(rig.stage), len(rig.published)
+    rig.lose()
+    after = known(rig.stage)
+    assert {key: (after.get(key), one) for key, one in before.items() if after.get(key) != one} == {}
+    rig.advance(11)
+    again = [(one.state.name, one.reason) for one in rig.published[published:] if one.state is not State.ACCEPTED]
+    assert not [one for one in again if one[0] in ("APPROVED", "DENIED", "DRAINED")]
+
+
+def test_a_rejected_finding_is_decided_again_only_if_it_changes() -> None:
+    """A more severe revision leads to the next attempt, as without the loss."""
+    rig = Rig()
+    rejected(rig)
+    one = next(one for one in rig.read if isinstance(one, Finding))
+    rig.lose()
+    rig.process(replace(one, revision=2, status=Status.UPDATED, severity=Severity.CRITICAL))
+    rig.advance(11)
+    assert (rig.last.state, rig.last.attempt) == (State.APPROVED, 2)
+
+
+def test_the_third_relapse_is_escalated_although_the_state_was_lost_after_the_second() -> None:
+    rig = Rig()
+    relapsed(rig, 3)
+    rig.lose()
+    rig.open()
+    assert rig.last.state is State.ESCALATED
+
+
+def test_an_approval_given_meanwhile_counts_once_its_finding_is_read() -> None:
+    """At the takeover the finding is unknown; the approval waits for it, and is answered then."""
+    rig = Rig()
+    rig.open(confidence=0.5)
+    assert rig.last.state is State.WAITING
+    approval = Control("yes", ControlKind.APPROVE, rig.last.id, at(rig.t + 1), actor="anna", endless=True)
+    rig.lose(approval)
+    rig.advance(2)
+    assert (rig.last.state, rig.last.approved_by) == (State.APPROVED, "anna")
+
+
+def verified(stage: Decide, control: Control) -> bool:
+    record = encode(CONTROLS, control)
+    try:
+        stage.verify(CONTROLS, record.key, record.value, record.headers, at(0))
+    except Reject:
+        return False
+    return True
+
+
+def test_a_kill_switch_without_a_valid_signature_counts_after_a_loss() -> None:
+    """It may have been accepted before the keys were enabled or rotated; no other control does, and none later."""
+    stop = Control("stop", ControlKind.KILL_SWITCH, "", at(0), actor="anna")
+    rig = Rig({"trusted_keys": ["Q" * 43 + "="]})
+    stage = rig._new_stage()
+    assert verified(stage, stop)
+    assert not verified(stage, replace(stop, kind=ControlKind.EXCLUDE, subject_id=LINK.id, endless=True))
+    stage.recover([stop])
+    assert not verified(stage, replace(stop, id="late"))
+    stage.process([port_states("p1-l0"), finding("p1-l0/u0", confidence=0.95)])
+    assert remediations(stage.advance_watermark(at(11)))[-1].constraint == "kill-switch"
+
+
+@pytest.mark.parametrize("keys", [[], ["Q" * 43 + "="]], ids=["unsigned", "signed"])
+def test_a_control_that_its_recreated_topic_lacks_is_lifted(keys: list[str]) -> None:
+    """`status` reads the same topic; a deletion has no signature, so that signed controls stay."""
+    stop = Control("stop", ControlKind.KILL_SWITCH, "", at(0), actor="anna")
+    rig = Rig({"trusted_keys": keys})
+    rig.process(stop)
+    snapshot = rig.stage.snapshot()
+    for content, expected in (([stop], "kill-switch"), ([], "kill-switch" if keys else "")):
+        stage = rig._new_stage()
+        stage.restore(snapshot)
+        stage.set_topology(TOP)
+        stage.recover([], content)
+        stage.process([finding("p1-l0/u0", confidence=0.95)])
+        assert remediations(stage.advance_watermark(at(11)))[-1].constraint == expected
