@@ -49,6 +49,9 @@ class Binding:
     """For a stage without Progress in band: the topic with offsets that its Progress covers."""
     outputs: tuple[Topic, ...] = ()
     """The topics for results without Progress in band."""
+    requests: tuple[Topic, ...] = ()
+    """Inputs of other stages to which it sends repeatable requests: outside of its transactions, because the end of one
+    is an offset without a record, which their readers would count as unread or lost."""
     is_transactional: bool = False
     """True if its outputs and the snapshot that covers them are one transaction (transactions.py)."""
 
@@ -63,11 +66,12 @@ class Binding:
     def access(self, cluster: str) -> Access:
         """Return the access of the stage to Kafka; an owner without a snapshot reads its own outputs (snapshots.py)."""
         own = (*self.outputs, *self.progress_in_band, self.progress_topic)
+        writes = (*own, *self.requests, self.snapshots, topics.REJECTED, topics.INPUT_LOSSES)
         return Access(
             reads=tuple(
                 dict.fromkeys((*self.inputs, self.snapshots, *own, *self.present, topics.INVENTORY, topics.JOBS))
             ),
-            writes=tuple(dict.fromkeys((*own, self.snapshots, topics.REJECTED, topics.INPUT_LOSSES))),
+            writes=tuple(dict.fromkeys(writes)),
             groups=(self.group(cluster),),
             transactions=(self.group(cluster),) if self.is_transactional else (),
             checks_topics=True,
@@ -130,8 +134,8 @@ BINDINGS: dict[str, Binding] = {
                 topics.REMEDIATIONS_OPEN,
                 topics.CONTROL_ANSWERS,
                 topics.CONTROLS,
-                topics.EVENTS,
             ),
+            requests=(topics.EVENTS,),
             is_transactional=True,
         ),
     )

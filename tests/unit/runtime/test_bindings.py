@@ -46,3 +46,11 @@ def test_progress_is_readable_in_every_topic_that_receives_it(binding: Binding) 
     for topic in (*binding.progress_in_band, binding.progress_topic):
         record = topics.encode(topic, progress, key="k")
         assert topics.decode(topic, record.value, record.headers) == progress
+
+
+@pytest.mark.parametrize("binding", [one for one in ALL if one.is_transactional], ids=lambda one: one.stage)
+def test_no_stage_counts_the_markers_of_transactions_as_lost_records(binding: Binding) -> None:
+    """Other stages read only compacted outputs of a transaction; what they count by offset is sent outside of it."""
+    counted = {topic for other in ALL for topic in other.inputs if topic.retention_s is not None}
+    assert not counted & {*binding.outputs}
+    assert {*binding.requests} <= counted
