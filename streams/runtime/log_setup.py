@@ -8,10 +8,13 @@ import logging
 import re
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from typing import TextIO
 
 import structlog
+
+from streams.wire.bounds import clean
 
 FORMATS = ("auto", "text", "json")
 """auto is text on a terminal, and json elsewhere."""
@@ -52,6 +55,20 @@ def add_named_arguments(_logger: object, _method: str, event: structlog.typing.E
     return event
 
 
+def clean_texts(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Clean the texts of a record: a terminal would obey their control characters, and a line break would be a line.
+
+    The renderer prints values of other types by repr(), which escapes them.
+    """
+    return {name: clean(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def print_exception(out: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
+    """Print a traceback, whose message may be a text from outside."""
+    lines = "".join(traceback.format_exception(*exc_info)).splitlines()
+    out.write("".join(f"{clean(line)}\n" for line in lines))
+
+
 def configure_logging(
     level: str, stream: TextIO | None = None, muted: Iterable[str] = (), log_format: str = "auto"
 ) -> None:
@@ -66,7 +83,7 @@ def configure_logging(
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        [clean_texts, structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=print_exception)]
         if is_text
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )

@@ -4,9 +4,14 @@
 """
 
 import asyncio
+import socket
+import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from socketserver import ThreadingMixIn
 from typing import Any, Protocol
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import (
     CollectorRegistry,
@@ -14,13 +19,15 @@ from prometheus_client import (
     Gauge,
     disable_created_metrics,
     make_wsgi_app,
-    start_http_server,
 )
 
 from railsight_automation.errors import Misconfigured
 
 PROBE_S = 5.0
 _ANSWER_S = 10.0
+_REQUEST_S = 10.0
+_MAX_CONNECTIONS = 64
+"""The most open connections, each with a thread; Prometheus and service managers use a few."""
 _TEXT = ("Content-Type", "text/plain; charset=utf-8")
 
 
@@ -119,8 +126,54 @@ class Status:
         return f"brokers: no answer for {since_s:.0f} s" if since_s > PROBE_S + _ANSWER_S else ""
 
 
-def serve(status: Status, params: StatusParams) -> Callable[[], None]:
-    """Start serving and return a function that stops it; raise Misconfigured if the address is not usable."""
+class _Server(ThreadingMixIn, WSGIServer):
+    """A server with one thread for each connection; closes stalled connections and those beyond the maximum."""
+
+    daemon_threads = True
+    request_queue_size = 2 * _MAX_CONNECTIONS
+
+    def __init__(self, family: socket.AddressFamily, address: tuple[str, int], request_s: float) -> None:
+        self.address_family = family
+        self._request_s = request_s
+        self._slots = threading.BoundedSemaphore(_MAX_CONNECTIONS)
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._slots.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        # The socket's own timeout restarts with each byte.
+        deadline = threading.Timer(self._request_s, _shut_down, (request,))
+        deadline.daemon = True
+        deadline.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            deadline.cancel()
+            self._slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log nothing: the client or the deadline closed the connection."""
+
+
+class _Handler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 — its name in the standard library
+        """Log nothing."""
+
+
+def _shut_down(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def serve(status: Status, params: StatusParams, request_s: float = _REQUEST_S) -> Callable[[], None]:
+    """Start serving and return a function that stops it; raise Misconfigured if the address is not usable.
+
+    `request_s` limits the time of each connection for request and response.
+    """
     metrics = make_wsgi_app(status.registry)
     problems = {"/livez": status.liveness_problem, "/readyz": status.readiness_problem}
 
@@ -133,12 +186,15 @@ def serve(status: Status, params: StatusParams) -> Callable[[], None]:
         return [f"{problem or 'ok'}\n".encode()]
 
     try:
-        server, thread = start_http_server(int(params.port), params.host, status.registry)
+        family, _, _, _, address = socket.getaddrinfo(params.host, int(params.port), type=socket.SOCK_STREAM)[0]
+        server = _Server(family, (str(address[0]), int(params.port)), request_s)
     except OSError as error:
         raise Misconfigured(
             f"status: cannot listen on {params.host}:{params.port:g}: {error.strerror}; choose another port"
         ) from error
     server.set_app(application)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
 
     def stop() -> None:
         server.shutdown()

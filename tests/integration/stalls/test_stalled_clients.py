@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager, suppress
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
+from railsight_automation.status import Status, StatusParams, serve
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
+from streams.embedded.kafka_data_dir import free_ports
 from streams.health.health import Health, HealthParams
 from streams.health.status_server import StatusServer
 from streams.locality.params import LocalityParams
@@ -69,6 +71,16 @@ async def locality(_: int) -> AsyncIterator[Face]:
 
 
 @asynccontextmanager
+async def automation(_: int) -> AsyncIterator[Face]:
+    (port,) = free_ports(1)
+    stop = serve(Status(time.monotonic), StatusParams(port=port), STALL_S)
+    try:
+        yield port, {}
+    finally:
+        await asyncio.to_thread(stop)
+
+
+@asynccontextmanager
 async def clickhouse(port: int) -> AsyncIterator[Face]:
     yield port, {"X-ClickHouse-User": "default", "X-ClickHouse-Key": "writer"}
 
@@ -83,7 +95,7 @@ def clickhouse_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield server.port
 
 
-FACES = {"metrics": metrics, "locality": locality, "clickhouse": clickhouse}
+FACES = {"metrics": metrics, "automation": automation, "locality": locality, "clickhouse": clickhouse}
 
 
 async def is_served(face: Face) -> None:
@@ -121,9 +133,10 @@ async def test_a_stalled_request_ends_and_others_are_served(name: str, half: str
         await is_served(face)
 
 
-async def test_more_connections_than_threads_are_refused_until_the_stalled_ones_end() -> None:
-    """The face of metrics has 64 threads at most."""
-    async with metrics(0) as face:
+@pytest.mark.parametrize("name", ["metrics", "automation"])
+async def test_more_connections_than_threads_are_refused_until_the_stalled_ones_end(name: str) -> None:
+    """The faces of metrics have 64 threads at most."""
+    async with FACES[name](0) as face:
         stalled = [asyncio.create_task(stall(face[0], "GET /")) for _ in range(200)]
         async with asyncio.timeout(BOUND_S):
             await asyncio.gather(*stalled)

@@ -153,6 +153,25 @@ def test_text_can_be_had_without_a_terminal() -> None:
     assert "started" in out.getvalue() and "port=1" in out.getvalue() and "\x1b" not in out.getvalue()
 
 
+def test_no_text_of_a_log_controls_a_terminal() -> None:
+    """Values without blanks or of other types, library warnings and messages of exceptions have no controls."""
+    out, hostile = StringIO(), "a\x1b[2J\x9b\u202e\nb"
+    log_setup.configure_logging("info", out, log_format="text")
+    structlog.get_logger("railsight").warning(
+        f"event {hostile}", device=hostile, ports=[hostile], error=OSError(hostile)
+    )
+    logging.getLogger("aiokafka").warning("gone: %s", hostile)
+    try:
+        raise ValueError(hostile)
+    except ValueError:
+        structlog.get_logger("railsight").exception("failed")
+        logging.getLogger("aiokafka").exception("failed")
+    lines = out.getvalue().splitlines()
+    assert len([line for line in lines if "[warning" in line]) == 2
+    assert not [line for line in lines if not line.isprintable()]
+    assert sum("ValueError: a" in line for line in lines) == 2
+
+
 def test_commands_for_people_keep_the_kafka_client_quiet() -> None:
     """The command reports a broker that does not answer in one line; the client's own logs are muted at any level."""
     out = StringIO()
