@@ -25,6 +25,10 @@ LONG = (
     Choice("unit/lab", "the laboratory, which the product never imports"),
     Choice("unit/embedded", "the servers of one machine; every integration test of `make test` runs on them"),
     Choice("unit/runtime/test_decide_crashes.py", "random histories with kills; each takes a second"),
+    Choice(
+        "unit/replay/test_policy_comparison.py::test_both_policies_decide_the_same_findings",
+        "a whole recording through the stages and two policies",
+    ),
     Choice("contract/docs/test_site.py", "builds the whole site"),
     Choice("contract/test_sbom.py", "resolves every package"),
 )

@@ -75,18 +75,12 @@ def test_batches_find_what_single_messages_find() -> None:
     assert len(plain) > 3
 
 
-def test_an_open_finding_stays_open_at_the_end() -> None:
-    """Event time ends at the last message plus the lateness."""
-    world = SmallWorld(down={"p1-l0/d1": [(100, 1e9)]})
+@pytest.mark.parametrize(("ends_s", "status", "final"), [(1e9, Status.OPEN, False), (200, Status.RESOLVED, True)])
+def test_a_finding_is_final_once_the_lateness_is_over_after_its_end(ends_s: float, status: Status, final: bool) -> None:
+    """Event time ends at the last message plus the lateness; an open finding stays open."""
+    world = SmallWorld(down={"p1-l0/d1": [(100, ends_s)]})
     (found,) = findings(play(world.rounds(300)))
-    assert (found.is_closed, found.final) == (False, False)
-
-
-def test_a_closed_finding_is_final_after_the_lateness() -> None:
-    """The link came up long enough before the end."""
-    world = SmallWorld(down={"p1-l0/d1": [(100, 200)]})
-    (found,) = findings(play(world.rounds(300)))
-    assert (found.status, found.final) == (Status.RESOLVED, True)
+    assert (found.status, found.final) == (status, final)
 
 
 def test_a_recording_of_events_alone_is_finalized() -> None:
