@@ -11,7 +11,7 @@ from streams.decide.core import Core
 from streams.decide.guards import ISOLATES
 from streams.decide.life_cycle import REPAIR_ACTIONS, Event, next_state
 from streams.decide.state import PastOrder, Remedy
-from streams.wire.models import Action, Control, ControlKind, Outcome, RemediationResult
+from streams.wire.models import Action, Control, ControlKind, Outcome, Remediation, RemediationResult
 from streams.wire.models import RemediationState as State
 
 ANSWERS = (ControlKind.APPROVE, ControlKind.REJECT, ControlKind.REPAIRED, ControlKind.CLOSE, ControlKind.RETURNED)
@@ -38,10 +38,10 @@ def process_result(core: Core, result: RemediationResult) -> None:
     if remedy is None or not remedy.was_approved or remedy.record.action is Action.OBSERVE:
         return
     if result.outcome is Outcome.ACCEPTED:
-        _on_acceptance(core, remedy, result.actor)
+        _on_acceptance(core, remedy, result)
     elif result.outcome is Outcome.REJECTED and not remedy.accepted_by:
         remedy.refusal = f"{result.actor} rejected it: {result.detail or 'no reason given'}"
-    elif result.actor != remedy.accepted_by:
+    elif not _is_of_acceptor(result, remedy.accepted_by, remedy.record):
         return
     elif result.outcome is Outcome.EXTERNAL:
         if remedy.isolates and remedy.answered:
@@ -51,9 +51,15 @@ def process_result(core: Core, result: RemediationResult) -> None:
         _on_final_result(core, remedy, result)
 
 
-def _on_acceptance(core: Core, remedy: Remedy, actor: str) -> None:
+def _is_of_acceptor(result: RemediationResult, accepted_by: str, record: Remediation | PastOrder) -> bool:
+    """Return whether a result is of the actor that accepted, and of its instance, if the acceptance had one."""
+    return result.actor == accepted_by and (not record.instance or result.instance == record.instance)
+
+
+def _on_acceptance(core: Core, remedy: Remedy, result: RemediationResult) -> None:
     if remedy.accepted_by:
         return
+    actor = result.actor
     if remedy.state is State.APPROVED:
         is_late = core.denial(remedy) is not None
     else:
@@ -61,6 +67,7 @@ def _on_acceptance(core: Core, remedy: Remedy, actor: str) -> None:
         if not is_late:
             return
     remedy.accepted_by, remedy.accepted_ns = actor, core.now_ns
+    remedy.record = replace(remedy.record, instance=result.instance)
     if is_late:
         reason = "accepted although it must not be carried out any more"
         remedies.move(core, remedy, Event.ACCEPT_LATE, reason, actor)
@@ -96,10 +103,12 @@ def _on_order_result(core: Core, remedy: Remedy, result: RemediationResult) -> N
         if not own.accepted_by and repairs.is_order_allowed(core, remedy):
             own.accepted_by, own.issued_ns = result.actor, core.now_ns
             own.record = core.emit(
-                replace(own.record, state=State.ACCEPTED, reason="accepted", actor=result.actor)
+                replace(
+                    own.record, state=State.ACCEPTED, reason="accepted", actor=result.actor, instance=result.instance
+                )
             )  # fmt: skip
         return
-    if result.outcome not in _FINAL or result.actor != own.accepted_by:
+    if result.outcome not in _FINAL or not _is_of_acceptor(result, own.accepted_by, own.record):
         return
     action, detail = own.record.action, f": {result.detail}" if result.detail else ""
     remedy.restarts += action is Action.REBOOT_HOST
@@ -113,7 +122,7 @@ def _on_order_result(core: Core, remedy: Remedy, result: RemediationResult) -> N
 
 def _on_late_order_result(core: Core, remedy: Remedy, past: PastOrder, result: RemediationResult) -> None:
     """Process the result of an order that is not open any more: it changed the target in any state."""
-    if result.outcome not in _FINAL or result.actor != past.accepted_by:
+    if result.outcome not in _FINAL or not _is_of_acceptor(result, past.accepted_by, past):
         return
     del remedy.past_orders[result.remediation_id], core.owners[result.remediation_id]
     if result.outcome is Outcome.DONE and remedy.isolates:

@@ -321,7 +321,7 @@ def close_order(
         return
     remedy.order = None
     if own.accepted_by and not answered:
-        remedy.past_orders[own.record.id] = PastOrder(own.record.action, own.accepted_by)
+        remedy.past_orders[own.record.id] = PastOrder(own.record.action, own.accepted_by, own.record.instance)
     else:
         core.owners.pop(own.record.id, None)
     verdict = own.record.verdict if own.accepted_by else Verdict.REVOKED

@@ -153,6 +153,7 @@ class PastOrder:
 
     action: Action
     accepted_by: str
+    instance: str = ""
 
 
 @dataclass(slots=True)

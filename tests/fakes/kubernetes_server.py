@@ -132,8 +132,9 @@ class _Handler(BaseHTTPRequestHandler):
             if (pod := self._pod(self.path.removesuffix("/status"))) is not None:
                 self._answer(200, self.cluster.change("MODIFIED", _merged(pod, body)))
             return
+        url = urlsplit(self.path)
         with self.cluster.lock:
-            if (node := self._node(self.path.removesuffix("/status"))) is None:
+            if (node := self._node(url.path.removesuffix("/status"))) is None:
                 return
             wanted = body.get("metadata", {}).get("resourceVersion", node["metadata"]["resourceVersion"])
             if wanted != node["metadata"]["resourceVersion"]:
@@ -142,6 +143,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.cluster.version += 1
             made = _merged(node, body)
             made["metadata"]["resourceVersion"] = str(self.cluster.version)
+            if node.get("spec", {}).get("unschedulable", False) != made.get("spec", {}).get("unschedulable", False):
+                manager = parse_qs(url.query).get("fieldManager", ["kubectl"])[0]
+                managed = {"manager": manager, "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}
+                made["metadata"]["managedFields"] = [managed]
             self.cluster.nodes[made["metadata"]["name"]] = made
         self._answer(200, made)
 

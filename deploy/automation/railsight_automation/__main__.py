@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from railsight_automation.links import Links
 from railsight_automation.log_setup import FORMATS, configure_logging
 from railsight_automation.planning import Part, Parts
 from railsight_automation.service import KafkaAnswers, Service
-from railsight_automation.signing import load_signer
+from railsight_automation.signing import Verifier, load_signer
 from railsight_automation.slurm import SlurmHosts
 from railsight_automation.slurm_reboot import SlurmReboot
 from railsight_automation.status import Status, StatusParams, serve
@@ -44,6 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="railsight_automation", description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--check", action="store_true", help="read the configuration and end")
+    parser.add_argument("--take-over", default="", metavar="INSTANCE", help="use the journal of an instance that ended")
     parser.add_argument("--log-format", choices=FORMATS, default="text")
     arguments = parser.parse_args()
     configure_logging(arguments.log_format)
@@ -51,14 +53,14 @@ def main() -> int:
         config = load(arguments.config)
         if not arguments.check:
             with contextlib.suppress(asyncio.CancelledError):
-                asyncio.run(run(config, arguments.config.parent))
+                asyncio.run(run(config, arguments.config.parent, arguments.take_over))
     except Misconfigured as error:
         sys.stderr.write(f"railsight_automation: {error}\n")
         return 2
     return 0
 
 
-async def run(config: Config, folder: Path) -> None:
+async def run(config: Config, folder: Path, take_over: str = "") -> None:
     """Run the service with Kafka, the devices and the system clock."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
@@ -71,7 +73,8 @@ async def run(config: Config, folder: Path) -> None:
             stack.push_async_callback(client.close)
             parts.append(Links(client, config.links))
         signer = load_signer(folder / config.signing_key, config.fabric, config.actor) if config.signing_key else None
-        journal = Journal(folder / config.journal)
+        verifier = Verifier(config.trusted_keys, config.fabric)
+        journal = Journal(folder / config.journal, config.instance or socket.gethostname(), take_over)
         stack.callback(journal.close)
         journal.compact(time.time_ns())
         watched = config.status or StatusParams()
@@ -106,7 +109,7 @@ async def run(config: Config, folder: Path) -> None:
         )
         engine = Engine(journal, Parts(parts), answers, config.actor, time.time_ns, config.confirm_s)
         stack.callback(asyncio.create_task(status.watch(consumer)).cancel)
-        await Service(consumer, engine, journal, status, answers).run()
+        await Service(consumer, engine, journal, status, answers, verifier).run()
 
 
 def host_parts(config: Config) -> list[Part]:

@@ -34,15 +34,14 @@ class Changes:
     async def take_out(self, remediation: Remediation, settings: tuple[Setting, ...]) -> None:
         """Take each setting out of use, unless an own change did that already; raise ActionError."""
         async with self._changing:
-            own = {change.address for change in self._journal.changes_of(remediation.target_id)}
             for setting in settings:
                 if why := self._why_not(remediation):
                     raise Refused(why)
                 present = await setting.read()
-                if setting.address in own:
-                    if setting.is_out(present):
+                if (own := self._journal.find(setting.address)) is not None:
+                    if setting.is_own(present, own[1]):
                         continue
-                    self._journal.undone(remediation.target_id, setting.address)  # another party undid it
+                    self._journal.undone(own[0], setting.address)  # another party undid or replaced it
                 wanted = setting.out(present, remediation.id)
                 if wanted == present:
                     continue  # another party's change, which is never undone here
@@ -52,14 +51,43 @@ class Changes:
                 self._journal.confirm(remediation.target_id, setting.address)
 
     async def bring_back(self, target_id: str, plan: Plan) -> str:
-        """Undo every own change of a target; raise DeviceError if another party still keeps it out of use."""
+        """Undo every own change of a target; raise DeviceError if another party still keeps it out of use.
+
+        A change under a former name is undone there if it is in effect there, else under the present name where the
+        present value is the written one.
+        """
         async with self._changing:
-            changes = self._journal.changes_of(target_id)
-            await self._put_back(target_id, changes)
-            for setting in (*plan.drain, *plan.hold):
-                if setting.is_out(await setting.read()):
+            changes, settings = self._journal.changes_of(target_id), (*plan.drain, *plan.hold)
+            addresses = {setting.address for setting in settings}
+            renamed = [c for c in changes if c.address not in addresses and not await self._is_in_effect(c)]
+            await self._put_back(target_id, [change for change in changes if change not in renamed])
+            for setting in settings:
+                present = await setting.read()
+                for change in renamed:
+                    if _role(change.address) == _role(setting.address) and present == change.written:
+                        await _write(setting, present, setting.back(present, change))
+                        present = await setting.read()
+                if setting.is_out(present):
                     raise DeviceError(f"{setting.address} remains out of use: not by a change of this automation")
+            for change in renamed:
+                self._journal.undone(target_id, change.address)
         return listed("restored", [change.address for change in changes])
+
+    async def give_up(self, target_id: str) -> None:
+        """Undo the own changes of a target once; what fails is undone at the next call."""
+        async with self._changing:
+            for change in self._journal.changes_of(target_id):
+                try:
+                    await self._put_back(target_id, [change])
+                except ActionError as error:
+                    log.warning("retrying undo target=%s address=%s error=%s", target_id, change.address, error)
+
+    async def _is_in_effect(self, change: Change) -> bool:
+        try:
+            setting = self._planner.at(change.address)
+            return setting.is_own(await setting.read(), change)
+        except ActionError:
+            return False
 
     async def release(self, remediation: Remediation, settings: tuple[Setting, ...]) -> None:
         """Undo the own changes of these settings; retry until that succeeds."""
@@ -116,16 +144,25 @@ class Changes:
         for change in changes:
             setting = self._planner.at(change.address)
             present = await setting.read()
-            wanted = setting.back(present, change)
-            if wanted != present:
-                await setting.write(wanted)
-                await _read_back(setting, wanted)
+            await _write(setting, present, setting.back(present, change))
             self._journal.undone(target_id, change.address)
 
 
 def listed(what: str, addresses: list[str]) -> str:
     """Return the detail of a result: the verb `what` and the addresses."""
     return f"{what} {', '.join(addresses)}" if addresses else f"nothing {what}"
+
+
+async def _write(setting: Setting, present: object, wanted: object) -> None:
+    if wanted != present:
+        await setting.write(wanted)
+        await _read_back(setting, wanted)
+
+
+def _role(address: str) -> str:
+    """Return the kind of a setting, and the leaf of a path, which a rename does not change."""
+    kind, _, rest = address.partition(":")
+    return f"{kind}:{rest.rpartition('/')[2]}" if "/" in rest else kind
 
 
 async def _read_back(setting: Setting, wanted: object) -> None:

@@ -101,11 +101,15 @@ class Config:
 
     actor: str = ""
     """The name of this automation in the results."""
+    instance: str = ""
+    """The name of this process among those of the actor; by default the name of this machine."""
     fabric: str = "local"
     """The name of the fabric in signatures: `kafka.cluster` of the pipeline."""
     journal: str = "/var/lib/railsight-automation/journal.jsonl"
     signing_key: str = ""
     """The file of the private key that signs the results, if `decide` has `trusted_keys`."""
+    trusted_keys: tuple[str, ...] = ()
+    """Public keys of `decide`; if any are set, a remediation that none of them signed is no order."""
     confirm_s: float = 30.0
     """Longest wait for the revision with which `decide` confirms an acceptance after its guards."""
     kafka: KafkaParams = field(default_factory=KafkaParams)
@@ -127,7 +131,10 @@ class Config:
         return {action: params for action, params in found.items() if params is not None}
 
 
-_PLAIN = {"actor": str, "fabric": str, "journal": str, "signing_key": str, "confirm_s": float}
+_PLAIN = {
+    "actor": str, "instance": str, "fabric": str, "journal": str, "signing_key": str, "trusted_keys": tuple[str, ...],
+    "confirm_s": float,
+}  # fmt: skip
 _SECTIONS = {
     "kafka": KafkaParams,
     "status": StatusParams,

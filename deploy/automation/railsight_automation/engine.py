@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 BACK = ("RESTORE_LINK", "UNCORDON_HOST")
 """Actions that undo own changes, and that are repeated after a crash."""
-_FOR_PEOPLE = "OBSERVE"
+_FOR_PEOPLE, _EXTERNAL = "OBSERVE", "EXTERNAL"
 _DAY_NS = 86_400 * 10**9
 _PRUNE_FROM = 10_000
 _APPROVED_STATE, _ACCEPTED_STATE = "APPROVED", "ACCEPTED"
@@ -31,7 +31,9 @@ _APPROVED_STATE, _ACCEPTED_STATE = "APPROVED", "ACCEPTED"
 class Answers(Protocol):
     """Publishes results."""
 
-    async def send(self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str]) -> None:
+    async def send(
+        self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str], instance: str
+    ) -> None:
         """Publish a result and return when Kafka has it; `prior_values` maps addresses to JSON."""
 
 
@@ -55,8 +57,8 @@ class Engine:
         self._now_ns = now_ns
         self._confirm_s = confirm_s
         self._latest: dict[str, Remediation] = {}
-        self._acceptors: dict[str, str] = {}
-        """Remediation id -> the actor of the acceptance that `decide` confirmed."""
+        self._acceptors: dict[str, tuple[str, str]] = {}
+        """Remediation id -> actor and instance of the acceptance that `decide` confirmed."""
         self._pruned_to = 0
         self._observed = asyncio.Condition()
         self._rejected: dict[str, None] = {}
@@ -72,7 +74,7 @@ class Engine:
             self._latest[remediation.id] = remediation
             if remediation.state == _ACCEPTED_STATE:
                 # Later revisions may have another actor, for example when a second finding joins the remediation.
-                self._acceptors.setdefault(remediation.id, remediation.actor)
+                self._acceptors.setdefault(remediation.id, (remediation.actor, remediation.instance))
             if len(self._latest) > 2 * self._pruned_to + _PRUNE_FROM:
                 self._prune()
             async with self._observed:
@@ -91,7 +93,7 @@ class Engine:
         remediation = self._latest.get(remediation_id)
         if remediation is None or remediation_id in self._journal.intents or remediation_id in self._rejected:
             return False
-        if remediation.state not in ("", _APPROVED_STATE):
+        if remediation.state != _APPROVED_STATE:
             return False  # another automation accepted it, or it has ended
         return remediation.action != _FOR_PEOPLE and not self._why_not(remediation)
 
@@ -106,7 +108,7 @@ class Engine:
             # The rejection is not in the journal: after a restart another configuration may accept the remediation.
             self._rejected[remediation_id] = None
             log.warning("rejected remediation=%s error=%s", remediation_id, error)
-            await self._answers.send(remediation_id, "REJECTED", str(error), {})
+            await self._answers.send(remediation_id, "REJECTED", str(error), {}, self._journal.instance)
             return
         self._journal.accept(remediation, self._now_ns())
         await self._act(self._journal.intents[remediation_id])
@@ -127,31 +129,41 @@ class Engine:
                 await self._settle(intent)
 
     async def check_changes(self) -> None:
-        """Report each target that another party has put back into service, after two checks that show it."""
-        for intent in list(self._journal.intents.values()):
-            remediation = intent.remediation
-            target = self._targets[remediation.target_id]
-            if intent.outcome != "DONE" or not intent.is_answered or target.locked():
+        """Answer EXTERNAL for each target that others returned to use, after two checks that show it.
+
+        The rest of its changes, such as the taint that `kubectl uncordon` leaves, is undone.
+        """
+        for target_id in list(self._journal.changes):
+            target = self._targets[target_id]
+            if target.locked():
                 continue
             async with target:
-                changes = self._journal.changes_of(remediation.target_id, remediation.id)
-                if not await self._changes.are_undone(changes):
-                    self._undone.discard(remediation.id)
-                elif remediation.id not in self._undone:
-                    self._undone.add(remediation.id)
-                else:
+                if (intent := self._drain_of(target_id)) is None:
+                    continue
+                if intent.outcome != _EXTERNAL:
+                    changes = self._journal.changes_of(target_id)
+                    is_undone, was_undone = await self._changes.are_undone(changes), target_id in self._undone
+                    (self._undone.add if is_undone else self._undone.discard)(target_id)
+                    if not (is_undone and was_undone):
+                        continue
                     detail = listed("back in service by another party:", [change.address for change in changes])
-                    log.warning("%s remediation=%s", detail, remediation.id)
-                    await self._answers.send(remediation.id, "EXTERNAL", detail, {})
-                    for change in changes:
-                        self._journal.undone(remediation.target_id, change.address)
-                    self._undone.discard(remediation.id)
+                    await self._finish(intent.remediation.id, _EXTERNAL, detail)
+                self._undone.discard(target_id)
+                await self._changes.give_up(target_id)
+
+    def _drain_of(self, target_id: str) -> Intent | None:
+        """Return the answered intent that took a target out of use; None while an action on the target is open."""
+        own = [one for one in self._journal.intents.values() if one.remediation.target_id == target_id]
+        if not all(intent.is_answered for intent in own):
+            return None
+        found = (self._journal.intents.get(c.remediation_id) for c in self._journal.changes_of(target_id))
+        return next((intent for intent in found if intent is not None), None)
 
     async def _act(self, intent: Intent) -> None:
         remediation = intent.remediation
-        await self._answers.send(remediation.id, "ACCEPTED", "", {})
+        await self._answers.send(remediation.id, "ACCEPTED", "", {}, intent.instance)
         async with self._targets[remediation.target_id]:
-            if why := await self._not_confirmed(remediation) or self._why_not(self._newest(remediation)):
+            if why := await self._not_confirmed(intent) or self._why_not(self._newest(remediation)):
                 await self._finish(remediation.id, "FAILED", f"{why}; nothing was changed")
                 return
             self._journal.begin(remediation.id)
@@ -164,13 +176,9 @@ class Engine:
             else:
                 await self._finish(remediation.id, "DONE", detail)
 
-    async def _not_confirmed(self, remediation: Remediation) -> str:
-        """Wait until `decide` confirms the acceptance; return the reason if it does not, else an empty text.
-
-        A remediation without a state comes from a `decide` version that confirms no acceptances.
-        """
-        if not remediation.state:
-            return ""
+    async def _not_confirmed(self, intent: Intent) -> str:
+        """Wait until `decide` confirms the acceptance; return the reason if it does not, else an empty text."""
+        remediation = intent.remediation
         try:
             async with asyncio.timeout(self._confirm_s), self._observed:
                 await self._observed.wait_for(lambda: self._newest(remediation).state != _APPROVED_STATE)
@@ -180,7 +188,7 @@ class Engine:
         if newest.state != _ACCEPTED_STATE:
             return f"revision {newest.revision} is {newest.state}"
         acceptor = self._acceptors[remediation.id]
-        return "" if acceptor == self._actor else f"accepted by {acceptor}"
+        return "" if acceptor == (self._actor, intent.instance) else f"accepted by {' '.join(acceptor).strip()}"
 
     def _newest(self, remediation: Remediation) -> Remediation:
         return self._latest.get(remediation.id, remediation)
@@ -241,7 +249,7 @@ class Engine:
             "answered remediation=%s action=%s target=%s outcome=%s detail=%s",
             remediation.id, remediation.action, remediation.target_id, intent.outcome, intent.detail,
         )  # fmt: skip
-        await self._answers.send(remediation.id, intent.outcome, intent.detail, intent.prior_values)
+        await self._answers.send(remediation.id, intent.outcome, intent.detail, intent.prior_values, intent.instance)
         self._journal.answered(remediation.id)
 
     def _why_not(self, remediation: Remediation) -> str:

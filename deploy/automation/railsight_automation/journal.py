@@ -7,6 +7,7 @@ made, and confirmed after it was read back. An incomplete last line is a step th
 import fcntl
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -36,6 +37,8 @@ class Intent:
 
     remediation: Remediation
     accepted_at_ns: int
+    instance: str = ""
+    """The instance that accepted it; it answers in the same name after a restart."""
     is_begun: bool = False
     is_operated: bool = False
     """True if the operation was begun; it is not begun again."""
@@ -46,18 +49,30 @@ class Intent:
     prior_values: dict[str, str] = field(default_factory=dict)
     is_answered: bool = False
 
+    def operate(self, before: Any) -> None:
+        """Begin the operation."""
+        self.is_operated, self.before = True, before
+
 
 @dataclass
 class Journal:
-    """The journal of one automation; another process cannot open it at the same time."""
+    """The journal of one automation; another process cannot open it at the same time.
+
+    `name` is of the instance. A journal of another instance is refused unless `take_over` names it: a copy of a journal
+    would otherwise act beside its original.
+    """
 
     path: Path
+    name: str = "local"
+    take_over: str = ""
     intents: dict[str, Intent] = field(default_factory=dict)
     """Remediation id -> intent."""
     changes: dict[str, list[Change]] = field(default_factory=dict)
     """Target id -> its changes in effect, in the order in which they were made."""
     positions: dict[str, int] = field(default_factory=dict)
     """Partition -> the offset of the first record that may have to be handled."""
+    owner: str = ""
+    """The name of the instance that used the journal last."""
 
     def __post_init__(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,6 +81,11 @@ class Journal:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for entry in self._entries():
                 self._apply(entry)
+            if self.owner not in ("", self.name, self.take_over):
+                raise Misconfigured(
+                    f"{self.path} is of the instance {self.owner}, not {self.name}; if that process has ended for good,"
+                    f" start once with --take-over {self.owner}"
+                )
         except BlockingIOError as error:
             self._lock.close()
             raise Misconfigured(f"{self.path} is in use by another process") from error
@@ -73,6 +93,10 @@ class Journal:
             self._lock.close()
             raise
         self._file: IO[bytes] = self.path.open("ab")
+        self.instance = f"{self.name}/{secrets.token_hex(4)}"
+        """This process: of two with one actor and name, `decide` confirms an acceptance to one."""
+        if self.owner != self.name:
+            self._append({"kind": "instance", "name": self.name})
 
     def close(self) -> None:
         """Close the file and release its lock."""
@@ -81,7 +105,11 @@ class Journal:
 
     def accept(self, remediation: Remediation, at_ns: int) -> None:
         """Record that a remediation will be carried out."""
-        self._append({"kind": "accepted", "remediation": remediation.to_json(), "at_ns": at_ns})
+        entry = {"kind": "accepted", "remediation": remediation.to_json(), "at_ns": at_ns, "instance": self.instance}
+        self._append(entry)
+        for former in remediation.former_ids:
+            if former in self.changes and former != remediation.target_id:
+                self._append({"kind": "renamed", "former": former, "target": remediation.target_id})
 
     def begin(self, remediation_id: str) -> None:
         """Record that the first step of a remediation follows."""
@@ -98,6 +126,11 @@ class Journal:
     def confirm(self, target_id: str, address: str) -> None:
         """Record that a change was read back."""
         self._append({"kind": "confirmed", "target": target_id, "address": address})
+
+    def find(self, address: str) -> tuple[str, Change] | None:
+        """Return the change in effect of a setting, with its target; None without an own change."""
+        found = ((target, one) for target, changes in self.changes.items() for one in changes)
+        return next(((target, change) for target, change in found if change.address == address), None)
 
     def undone(self, target_id: str, address: str) -> None:
         """Record that a change is no longer in effect."""
@@ -141,9 +174,11 @@ class Journal:
         self._file = self.path.open("ab")
 
     def _state(self) -> Iterator[dict[str, Any]]:
+        yield {"kind": "instance", "name": self.owner}
         yield {"kind": "positions", "positions": self.positions}
         for key, intent in self.intents.items():
-            yield {"kind": "accepted", "remediation": intent.remediation.to_json(), "at_ns": intent.accepted_at_ns}
+            accepted = {"kind": "accepted", "remediation": intent.remediation.to_json(), "instance": intent.instance}
+            yield accepted | {"at_ns": intent.accepted_at_ns}
             if intent.is_begun:
                 yield {"kind": "begun", "id": key}
             if intent.is_operated:
@@ -188,17 +223,20 @@ class Journal:
         match entry["kind"]:
             case "accepted":
                 remediation = Remediation.from_json(entry["remediation"])
-                self.intents[remediation.id] = Intent(remediation, entry["at_ns"])
+                self.intents[remediation.id] = Intent(remediation, entry["at_ns"], entry.get("instance", ""))
+            case "instance":
+                self.owner = entry["name"]
+            case "renamed":
+                changes = self.changes.pop(entry["former"], [])
+                self.changes.setdefault(entry["target"], []).extend(changes)
             case "begun":
                 self.intents[entry["id"]].is_begun = True
             case "operated":
-                intent = self.intents[entry["id"]]
-                intent.is_operated, intent.before = True, entry["before"]
+                self.intents[entry["id"]].operate(entry["before"])
             case "change":
                 self.changes.setdefault(entry["target"], []).append(Change(**entry["change"]))
             case "confirmed":
-                for change in self.changes[entry["target"]]:
-                    change.is_confirmed |= change.address == entry["address"]
+                next(c for c in self.changes[entry["target"]] if c.address == entry["address"]).is_confirmed = True
             case "undone":
                 remaining = [c for c in self.changes[entry["target"]] if c.address != entry["address"]]
                 self.changes[entry["target"]] = remaining
@@ -206,7 +244,7 @@ class Journal:
                     del self.changes[entry["target"]]
             case "finished":
                 intent = self.intents[entry["id"]]
-                intent.outcome, intent.detail = entry["outcome"], entry["detail"]
+                intent.outcome, intent.detail, intent.is_answered = entry["outcome"], entry["detail"], False
                 intent.prior_values = entry["prior_values"]
             case "answered":
                 self.intents[entry["id"]].is_answered = True

@@ -5,7 +5,6 @@ A cordon has no owner, so an annotation names the remediation. The taint's effec
 
 import asyncio
 import functools
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict
@@ -13,7 +12,7 @@ from typing import Any, Protocol, TypedDict
 from railsight_automation.errors import DeviceError, Misconfigured, Refused
 from railsight_automation.journal import Change
 from railsight_automation.messages import Remediation
-from railsight_automation.node_names import names_of
+from railsight_automation.node_names import names_of, plain_name
 from railsight_automation.plan import Plan
 from railsight_automation.settings import Setting
 
@@ -21,6 +20,9 @@ _KIND = "kubernetes"
 _CONFLICT, _NOT_FOUND = 409, 404
 _TRIES = 5
 _SHOWN = 5
+_MANAGER = "railsight-automation"
+_MANAGERS = {_MANAGER, "OpenAPI-Generator"}
+"""The field managers of own cordons; the second is the client's default, of earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,11 @@ class ApiError(Exception):
 
 
 class CordonState(TypedDict):
-    """The state of a node; `owner` is the remediation of an own cordon."""
+    """The state of a node; `owner` is the remediation of an own cordon, `foreign` a cordon of another party."""
 
     is_cordoned: bool
     owner: str
+    foreign: bool
 
 
 @dataclass(frozen=True)
@@ -93,31 +96,44 @@ class CordonSetting:
     def out(self, present: CordonState, remediation_id: str) -> CordonState:
         if present["is_cordoned"]:
             raise Refused(f"node {self.node} is cordoned already: {present['owner'] or 'by another party'}")
-        return CordonState(is_cordoned=True, owner=remediation_id)
+        return CordonState(is_cordoned=True, owner=remediation_id, foreign=False)
 
     def back(self, present: CordonState, change: Change) -> CordonState:
-        return present if present["owner"] != change.remediation_id else CordonState(is_cordoned=False, owner="")
+        """Return the state without the own taint and annotation; a cordon that another party set stays."""
+        if present["owner"] != change.remediation_id:
+            return present
+        return CordonState(is_cordoned=present["foreign"], owner="", foreign=present["foreign"])
+
+    def is_own(self, present: CordonState, change: Change) -> bool:
+        return present["is_cordoned"] and present["owner"] == change.remediation_id and not present["foreign"]
 
     def is_out(self, present: CordonState) -> bool:
         return present["is_cordoned"]
 
     def _state(self, node: dict[str, Any]) -> CordonState:
-        spec = node.get("spec", {})
-        owner = node["metadata"].get("annotations", {}).get(self.params.key, "")
+        spec, annotations = node.get("spec", {}), node["metadata"].get("annotations", {})
+        is_cordoned = bool(spec.get("unschedulable"))
         has_taint = any(taint["key"] == self.params.key for taint in spec.get("taints", ()))
-        return CordonState(is_cordoned=bool(spec.get("unschedulable")) or has_taint, owner=owner)
+        owner = annotations.get(self.params.key, "")
+        is_own = bool(owner) and bool(managers := _cordoned_by(node)) and managers <= _MANAGERS
+        # A taint without a cordon is left by `kubectl uncordon`: its node counts as returned.
+        return CordonState(
+            is_cordoned=is_cordoned or (has_taint and not owner), owner=owner, foreign=is_cordoned and not is_own
+        )
 
     async def _patched(self, node: dict[str, Any], value: CordonState) -> bool:
         """Patch a node; return whether the version that was read was still the newest."""
-        key, is_out = self.params.key, value["is_cordoned"]
+        key, is_out = self.params.key, bool(value["owner"])
         taints = [taint for taint in node.get("spec", {}).get("taints", ()) if taint["key"] != key]
         if is_out:
             taints.append({"key": key, "value": value["owner"], "effect": "NoSchedule"})
         annotations = {key: value["owner"] or None, f"{key}-reason": self.reason if is_out else None}
-        body = {
+        body: dict[str, Any] = {
             "metadata": {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": annotations},
-            "spec": {"unschedulable": is_out, "taints": taints},  # a patch replaces the whole list of taints
+            "spec": {"taints": taints},  # a patch replaces the whole list of taints
         }
+        if not value["foreign"]:
+            body["spec"]["unschedulable"] = is_out
         try:
             await asyncio.to_thread(self.api.patch, node["metadata"]["name"], body)
         except ApiError as error:
@@ -127,12 +143,13 @@ class CordonSetting:
         return True
 
 
-class OperationCordon(CordonSetting):
-    """The cordon of a node for an operation: a present own cordon, or a new one."""
-
-    def out(self, present: CordonState, remediation_id: str) -> CordonState:
-        is_ours = present["is_cordoned"] and present["owner"]
-        return present if is_ours else super().out(present, remediation_id)
+def _cordoned_by(node: dict[str, Any]) -> set[str]:
+    """Return the field managers that set `unschedulable`; empty if the API does not show them."""
+    entries = node["metadata"].get("managedFields", ())
+    return {
+        str(entry.get("manager")) for entry in entries
+        if "f:unschedulable" in entry.get("fieldsV1", {}).get("f:spec", {})
+    }  # fmt: skip
 
 
 class KubernetesHosts:
@@ -155,11 +172,11 @@ class KubernetesHosts:
 
     def cordon(self, remediation: Remediation) -> Setting:
         """Return the cordon of the target's host for an operation."""
-        return OperationCordon(self._api, self._params, self._node(remediation), remediation.reason)
+        return CordonSetting(self._api, self._params, self._node(remediation), remediation.reason)
 
     async def why_busy(self, device: str) -> str:
         """Return the pods that `kubectl drain` would evict: all except DaemonSet, static and finished pods."""
-        host = self._params.nodes.get(device, device)
+        host = plain_name(device, self._params.nodes)
         node = (await read_node(self._api, host))["metadata"]["name"]  # fails for an unknown node, which has no pods
         names = sorted(_name(pod) for pod in await _call(node, self._api.pods, node) if _is_work(pod))
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
@@ -167,19 +184,17 @@ class KubernetesHosts:
 
     async def boot(self, device: str) -> str:
         """Return the boot id of the node, as its kubelet reports it."""
-        node = self._params.nodes.get(device, device)
+        node = plain_name(device, self._params.nodes)
         info = (await read_node(self._api, node)).get("status", {}).get("nodeInfo", {})
         if not info.get("bootID"):
             raise DeviceError(f"node {node} has no boot id")
         return str(info["bootID"])
 
     def _node(self, remediation: Remediation) -> str:
-        """Return the node of the target's host; raise Refused if the remediation's id is no valid value of a taint."""
+        """Return the node of the target's host."""
         if remediation.a is None:
             raise Refused(f"{remediation.target_id} has no device")
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", remediation.id):
-            raise Refused(f"{remediation.id} cannot be the value of a taint")
-        return self._params.nodes.get(remediation.a.device, remediation.a.device)
+        return plain_name(remediation.a.device, self._params.nodes)
 
 
 async def read_node(api: Nodes, node: str) -> dict[str, Any]:
@@ -245,7 +260,7 @@ class OfficialClient:
         return pods
 
     def patch(self, name: str, body: dict[str, Any]) -> None:
-        self._try(self._api.patch_node, name, body)
+        self._try(functools.partial(self._api.patch_node, field_manager=_MANAGER), name, body)
 
     def _try(self, method: Any, *arguments: Any) -> Any:
         try:

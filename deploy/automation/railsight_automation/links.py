@@ -75,6 +75,9 @@ class PolicySetting(_Leaf):
     def back(self, present: list[str], change: Change) -> list[str]:
         return list(change.prior) if present == change.written else [name for name in present if name != self.policy]
 
+    def is_own(self, present: list[str], change: Change) -> bool:
+        return self.policy in present
+
     def is_out(self, present: list[str]) -> bool:
         return self.policy in present
 
@@ -91,6 +94,9 @@ class EnabledSetting(_Leaf):
 
     def back(self, present: bool, change: Change) -> bool:
         return bool(change.prior)
+
+    def is_own(self, present: bool, change: Change) -> bool:
+        return not present
 
     def is_out(self, present: bool) -> bool:
         return not present
@@ -145,7 +151,7 @@ class Links:
         neighbor = self._params.neighbors.get(end.device, {}).get(end.port, end.port)
         return (
             f"/network-instances/network-instance[name={self._params.network_instance}]/protocols"
-            f"/protocol[identifier=BGP][name=BGP]/bgp/neighbors/neighbor[neighbor-address={neighbor}]"
+            f"/protocol[identifier=BGP][name=BGP]/bgp/neighbors/neighbor[neighbor-address={_key(neighbor)}]"
             f"/apply-policy/config/{name}"
         )
 
@@ -175,4 +181,9 @@ class Links:
 
 
 def _port_path(end: Endpoint, path: str) -> str:
-    return f"/interfaces/interface[name={end.port}]/{path}"
+    return f"/interfaces/interface[name={_key(end.port)}]/{path}"
+
+
+def _key(value: str) -> str:
+    """Return the value of a key in a path; a bracket in the name of a port ends no key."""
+    return value.replace("\\", "\\\\").replace("]", "\\]")

@@ -1,6 +1,7 @@
 """Decodes remediations and encodes results in the public JSON of railsight's topics."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -9,6 +10,10 @@ from typing import Any
 APPROVED = "APPROVED"
 _DETAIL_CHARACTERS = 4000
 """The limit of a detail: railsight rejects more than 16,384 characters, and a command can print any number."""
+
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+"""An id is part of the reason of a drain and the value of a taint."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,10 @@ class Remediation:
     reason: str
     state: str = ""
     actor: str = ""
+    instance: str = ""
+    """Of the automation whose acceptance `decide` confirmed."""
+    former_ids: tuple[str, ...] = ()
+    """Ids of the target before it was renamed."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields for the journal."""
@@ -44,7 +53,7 @@ class Remediation:
     def from_json(cls, fields: dict[str, Any]) -> "Remediation":
         """Return the remediation of a journal entry."""
         ends = {name: Endpoint(**fields[name]) if fields[name] else None for name in ("a", "z")}
-        return cls(**(fields | ends))
+        return cls(**(fields | ends | {"former_ids": tuple(fields.get("former_ids", ()))}))
 
 
 def decode_remediation(data: bytes) -> Remediation:
@@ -52,6 +61,8 @@ def decode_remediation(data: bytes) -> Remediation:
     try:
         fields = json.loads(data)
         target = fields["target"]
+        if not _ID.fullmatch(str(fields["id"])):
+            raise ValueError(f"{fields['id']!r} is no id")
         return Remediation(
             id=str(fields["id"]),
             revision=int(fields["revision"]),
@@ -63,18 +74,22 @@ def decode_remediation(data: bytes) -> Remediation:
             role=str(target.get("role", "")),
             expires_at_ns=unix_ns(fields["expiresAt"]) if "expiresAt" in fields else 0,
             reason=str(fields.get("reason", "")),
-            state=str(fields.get("state", "")),
+            state=str(fields["state"]),
             actor=str(fields.get("actor", "")),
+            instance=str(fields.get("instance", "")),
+            former_ids=tuple(map(str, target.get("formerIds", ()))),
         )
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"not a remediation: {error!r}") from error
 
 
 def encode_result(
-    remediation_id: str, outcome: str, actor: str, detail: str, prior_values: Mapping[str, str], at_ns: int
-) -> bytes:
+    remediation_id: str, outcome: str, actor: str, instance: str, detail: str, prior_values: Mapping[str, str],
+    at_ns: int,
+) -> bytes:  # fmt: skip
     """Return the JSON of a result."""
     fields: dict[str, object] = {"remediationId": remediation_id, "outcome": outcome, "at": rfc3339(at_ns)}
+    fields["instance"] = instance
     fields |= {"actor": actor, "detail": detail[:_DETAIL_CHARACTERS], "priorValues": dict(prior_values)}
     return json.dumps({name: value for name, value in fields.items() if value}).encode()
 

@@ -3,6 +3,24 @@
 `nodes` has the hosts whose nodes differ by more; the jobs collector has the same table and the same rule.
 """
 
+import re
+from collections.abc import Mapping
+
+from railsight_automation.errors import Refused
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def plain_name(host: str, nodes: Mapping[str, str]) -> str:
+    """Return the configured node of a host, or the host; raise Refused unless it is the plain name of one node.
+
+    Slurm expands `ALL` and `gpu[001-999]`, and splits arguments at blanks and commas.
+    """
+    node = nodes.get(host, host)
+    if not _PLAIN.fullmatch(node) or node.upper() == "ALL":
+        raise Refused(f"{node!r} is not the plain name of one node")
+    return node
+
 
 def names_of(host: str) -> tuple[str, ...]:
     """Return the possible names of a host's node, the most exact first, without duplicates."""

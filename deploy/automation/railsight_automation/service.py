@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
 from railsight_automation.messages import decode_remediation, encode_loss, encode_result
-from railsight_automation.signing import Headers, Signer
+from railsight_automation.signing import Headers, Signer, Verifier
 from railsight_automation.status import Status
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,16 @@ class Record(Protocol):
     """A Kafka record."""
 
     @property
+    def key(self) -> bytes | None: ...
+
+    @property
     def value(self) -> bytes | None: ...
+
+    @property
+    def headers(self) -> Headers: ...
+
+    @property
+    def timestamp(self) -> int: ...
 
     @property
     def offset(self) -> int: ...
@@ -94,10 +103,12 @@ class KafkaAnswers:
         except (self._retry_on, TimeoutError) as error:
             log.warning("cannot publish a loss of input topic=%s error=%s", self._losses, error or type(error).__name__)
 
-    async def send(self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str]) -> None:
+    async def send(
+        self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str], instance: str
+    ) -> None:
         while True:
             now_ns = self._now_ns()  # of each attempt, because a signature expires
-            value = encode_result(remediation_id, outcome, self._actor, detail, prior_values, now_ns)
+            value = encode_result(remediation_id, outcome, self._actor, instance, detail, prior_values, now_ns)
             headers = [] if self._signer is None else self._signer.headers(remediation_id, value, now_ns)
             try:
                 await self._producer.send_and_wait(self._topic, value, remediation_id.encode(), headers=headers)
@@ -120,8 +131,10 @@ class Service:
         journal: Journal,
         status: Status | None = None,
         answers: KafkaAnswers | None = None,
+        verifier: Verifier | None = None,
         check_s: float = _CHECK_S,
     ) -> None:
+        self._verifier = verifier or Verifier((), "")
         self._check_s = check_s
         self._consumer = consumer
         self._engine = engine
@@ -210,6 +223,10 @@ class Service:
                 if record.value is None:
                     continue
                 try:
+                    if why := self._verifier.problem(
+                        record.key, record.value, record.headers, record.timestamp * 10**6
+                    ):
+                        raise ValueError(why)
                     remediation = decode_remediation(record.value)
                 except ValueError as error:
                     log.warning("skipped record offset=%s error=%s", record.offset, error)

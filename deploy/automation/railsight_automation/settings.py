@@ -26,5 +26,8 @@ class Setting(Protocol):
     def back(self, present: Value, change: Change) -> Value:
         """Return the value without this change: the present value if the change is not in effect."""
 
+    def is_own(self, present: Value, change: Change) -> bool:
+        """Return whether a value shows that this own change is in effect without a mark of another party."""
+
     def is_out(self, present: Value) -> bool:
         """Return whether a value takes the link or host out of use, regardless of who set it."""

@@ -12,16 +12,18 @@ from railsight_automation.commands import run
 from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.journal import Change
 from railsight_automation.messages import Remediation
-from railsight_automation.node_names import names_of
+from railsight_automation.node_names import names_of, plain_name
 from railsight_automation.plan import Plan
 from railsight_automation.settings import Setting
 
 _KIND = "slurm"
 MARK = "railsight"
-"""The prefix of the reasons of own drains."""
+"""The begin of the reasons of own drains, for people; the journal decides whether a drain is own."""
 _NAME = re.compile(r"\bNodeName=(\S+)")
 _STATE = re.compile(r"\bState=(\S+)")
 _REASON = re.compile(r"\bReason=(.*?) \[[^\[\]]*@[^\[\]]*\]")
+_REBOOT = re.compile(r"(?: : reboot \w+)+$")
+"""Slurm adds this to the reason of a node that it restarts."""
 _REASON_LENGTH = 120
 _UNKNOWN = "not found"
 _BUSY = {"COMPLETING", "REBOOT_REQUESTED", "REBOOT_ISSUED", "RESERVED", "PLANNED"}
@@ -46,10 +48,9 @@ class SlurmParams:
 
 
 class NodeState(TypedDict):
-    """The state of a node; `owner` is the remediation of an own drain, `reason` that of another party's drain."""
+    """The state of a node, with the reason of a drain."""
 
     is_drained: bool
-    owner: str
     reason: str
 
 
@@ -73,8 +74,7 @@ class NodeSetting:
         shown = await show_node(self.params, self.node)
         name = f"NodeName={node_name(shown)}"
         if value["is_drained"]:
-            reason = f"{MARK} {value['owner']} {self.text}".strip()
-            await self._scontrol("update", name, "State=DRAIN", f"Reason={reason}")
+            await self._scontrol("update", name, "State=DRAIN", f"Reason={value['reason']}")
             return
         # RESUME would return a node to service that failed while it was drained.
         state = "UNDRAIN" if "DOWN" in node_flags(shown) else "RESUME"
@@ -82,26 +82,23 @@ class NodeSetting:
 
     def out(self, present: NodeState, remediation_id: str) -> NodeState:
         if present["is_drained"]:
-            raise Refused(f"node {self.node} is drained already: {present['owner'] or present['reason']}")
-        return NodeState(is_drained=True, owner=remediation_id, reason="")
+            raise Refused(f"node {self.node} is drained already: {present['reason'] or 'without a reason'}")
+        return NodeState(is_drained=True, reason=" ".join(f"{MARK} {remediation_id} {self.text}".split()))
 
     def back(self, present: NodeState, change: Change) -> NodeState:
-        if not present["is_drained"] or present["owner"] != change.remediation_id:
-            return present
-        return NodeState(is_drained=False, owner="", reason="")
+        return NodeState(is_drained=False, reason="") if self.is_own(present, change) else present
+
+    def is_own(self, present: NodeState, change: Change) -> bool:
+        """Return whether the reason is the one that was set; any other is of another party, whatever it begins with."""
+        if "owner" in change.written:  # of an earlier version, which had no text of the reason
+            return present["is_drained"] and present["reason"].split()[:2] == [MARK, change.remediation_id]
+        return present["is_drained"] and present == change.written
 
     def is_out(self, present: NodeState) -> bool:
         return present["is_drained"]
 
     async def _scontrol(self, *arguments: str) -> str:
         return await scontrol(self.params, *arguments)
-
-
-class OperationDrain(NodeSetting):
-    """The drain of a node for an operation: a present own drain, or a new one."""
-
-    def out(self, present: NodeState, remediation_id: str) -> NodeState:
-        return present if present["owner"] else super().out(present, remediation_id)
 
 
 class SlurmHosts:
@@ -123,11 +120,11 @@ class SlurmHosts:
 
     def cordon(self, remediation: Remediation) -> Setting:
         """Return the drain of the target's host for an operation."""
-        return OperationDrain(self._params, self.node(remediation), reason_text(remediation))
+        return NodeSetting(self._params, self.node(remediation), reason_text(remediation))
 
     async def why_busy(self, device: str) -> str:
         """Return the state of a node that is not idle, because jobs run or end there or a reboot is pending."""
-        node = self._params.nodes.get(device, device)
+        node = plain_name(device, self._params.nodes)
         return busy_text(node, await show_node(self._params, node))
 
     async def boot(self, device: str) -> str:
@@ -138,7 +135,7 @@ class SlurmHosts:
         """Return the node of the target's host."""
         if remediation.a is None:
             raise Refused(f"{remediation.target_id} has no device")
-        return self._params.nodes.get(remediation.a.device, remediation.a.device)
+        return plain_name(remediation.a.device, self._params.nodes)
 
 
 async def scontrol(params: SlurmParams, *arguments: str) -> str:
@@ -185,10 +182,9 @@ def busy_text(node: str, shown: str) -> str:
 def node_state(shown: str) -> NodeState:
     """Return the state of a node from a line of `scontrol show node -o`; raise DeviceError if it has none."""
     is_drained = "DRAIN" in node_flags(shown)
-    reason = _REASON.search(shown)
-    words = reason[1].split() if reason and is_drained else []
-    owner = words[1] if len(words) > 1 and words[0] == MARK else ""
-    return NodeState(is_drained=is_drained, owner=owner, reason="" if owner else " ".join(words))
+    found = _REASON.search(shown)
+    reason = _REBOOT.sub("", found[1]) if found and is_drained else ""
+    return NodeState(is_drained=is_drained, reason=" ".join(reason.split()))
 
 
 def node_flags(shown: str) -> set[str]:

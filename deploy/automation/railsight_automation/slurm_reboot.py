@@ -15,16 +15,7 @@ from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.messages import Remediation
 from railsight_automation.plan import Plan
 from railsight_automation.settings import Setting, Value
-from railsight_automation.slurm import (
-    MARK,
-    SlurmHosts,
-    SlurmParams,
-    node_flags,
-    node_name,
-    node_state,
-    scontrol,
-    show_node,
-)
+from railsight_automation.slurm import SlurmHosts, SlurmParams, node_flags, node_name, node_state, scontrol, show_node
 
 _POLL_S = 2.0
 _PENDING = {"REBOOT_REQUESTED", "REBOOT_ISSUED"}
@@ -71,20 +62,19 @@ class _Reboot:
     async def prepare(self) -> Value:
         assert self._remediation.a is not None
         device = self._remediation.a.device
+        drained = node_state(await self._show())
         await until_idle(lambda: self._hosts.why_busy(device), self._params.idle_s)
         shown = await self._show()
-        if not node_state(shown)["owner"]:
-            raise Refused(f"node {self._node} is not drained by this automation")
+        if not drained["is_drained"] or node_state(shown) != drained:
+            raise Refused(f"the drain of node {self._node} was changed by another party: {node_state(shown)['reason']}")
         # Slurm has no start time for a node that does not respond; its next start is later than now.
         now = datetime.fromtimestamp(self._now_ns() // 10**9, UTC).astimezone()  # scontrol's zone
         return boot_time(shown) or now.replace(tzinfo=None).isoformat()
 
     async def run(self, before: Value) -> str:
         shown = await self._show()
-        owner = node_state(shown)["owner"]
-        # The reason still names the owner of the drain, or a restore would treat it as another party's drain.
-        reason = f"{MARK} {owner} reboot by {self._remediation.id}"
-        await scontrol(self._params, "reboot", f"reason={reason}", node_name(shown))
+        # The reason stays, or a restore would treat the drain as another party's.
+        await scontrol(self._params, "reboot", f"reason={node_state(shown)['reason']}", node_name(shown))
         return await self._until_restarted(before)
 
     async def settle(self, before: Value) -> str:

@@ -87,7 +87,7 @@ class Automation:
         try:
             commands = HostCommands({action: CommandParams(**({"idle_s": 0.2, "verify_s": 2} | params))}, self.hosts)
             parts = Parts([commands, *([self.hosts] if self.hosts else [])])
-            engine = Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01)
+            engine = self.sent.confirming(Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01))
             for interrupted in engine.interrupted():
                 await engine.resume(interrupted)
             await engine.observe(remediation(identity, action, target=target))

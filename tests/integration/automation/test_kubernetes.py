@@ -81,7 +81,7 @@ class Hosts:
         try:
             nodes = KubernetesHosts(self.params, OfficialClient(self.params))
             parts = Parts([nodes, HostCommands(self.commands, nodes)])
-            engine = Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01)
+            engine = self.sent.confirming(Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01))
             await engine.observe(remediation(identity, action, **({"target": TARGET} | more)))
             await engine.carry_out(identity)
         finally:
@@ -117,6 +117,18 @@ async def test_another_partys_cordon_remains(api: KubernetesApi, tmp_path: Path)
     assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "FAILED"]
     assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "FAILED"]
     assert hosts.node()[0]
+    api.call("PATCH", "/api/v1/nodes/host1", {"spec": {"unschedulable": False}})
+
+
+async def test_a_person_who_cordons_again_wins(api: KubernetesApi, tmp_path: Path) -> None:
+    """`kubectl uncordon` and `cordon` change the field manager: our taint is removed, and the cordon stays."""
+    hosts = Hosts(api, tmp_path)
+    assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "DONE"]
+    for value in (False, True):
+        api.call("PATCH", "/api/v1/nodes/host1?fieldManager=kubectl-cordon", {"spec": {"unschedulable": value}})
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "FAILED"]
+    is_cordoned, taints, annotations = hosts.node()
+    assert is_cordoned and f"{KEY}=r1" not in taints and annotations == {}
     api.call("PATCH", "/api/v1/nodes/host1", {"spec": {"unschedulable": False}})
 
 

@@ -65,9 +65,8 @@ class Fabric:
         journal = Journal(self.path / "journal.jsonl")
         self.sent.fuse = fuse or Fuse()
         try:
-            engine = Engine(
-                journal, Parts([Links(self.client, self.params)]), self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01
-            )
+            parts = Parts([Links(self.client, self.params)])
+            engine = self.sent.confirming(Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01))
             for interrupted in engine.interrupted():
                 await engine.resume(interrupted)
             await engine.observe(remediation(identity, action, target=self.target(**more)))

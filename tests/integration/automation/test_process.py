@@ -20,7 +20,7 @@ from lab.world.demo_world import DemoWorld
 from lab.world.port_configuration import DRAIN_POLICY, Setting
 from streams.wire import codec
 from streams.wire.models import Outcome, RemediationResult
-from tests.fixtures.automation import remediation_json
+from tests.fixtures.automation import CONFIRMED, remediation_json
 from tests.fixtures.automation_process import start
 from tests.integration.fixtures_kafka import Broker, create_topics
 
@@ -50,9 +50,16 @@ class Rig:
         await self.producer.send_and_wait(self.remediations, value, key=b"link:x")
 
     async def results(self, count: int) -> list[RemediationResult]:
-        """Return the next results."""
+        """Return the next results; confirm acceptances, as `decide` does."""
         async with asyncio.timeout(60):
-            return [codec.from_json(RemediationResult, (await self.consumer.getone()).value) for _ in range(count)]
+            found = [codec.from_json(RemediationResult, (await self.consumer.getone()).value) for _ in range(count)]
+        for result in found:
+            if result.outcome is Outcome.ACCEPTED:
+                more = {"state": "ACCEPTED", "actor": "netbot", "instance": result.instance}
+                expiry = rfc3339(time.time_ns() + 60 * 10**9)
+                value = remediation_json(result.remediation_id, revision=CONFIRMED, expiresAt=expiry, **more)
+                await self.producer.send_and_wait(self.remediations, value, key=b"link:x")
+        return found
 
     def is_drained(self) -> bool:
         """Return whether both ends of the link have the drain policy."""
@@ -100,7 +107,7 @@ async def test_a_killed_automation_goes_on_and_acts_once(
         process = start(tmp_path)
         try:
             await now.publish("r1", "DRAIN_LINK")
-            accepted, done = await now.results(2)
+            (accepted,), (done,) = await now.results(1), await now.results(1)
             assert (accepted.outcome, done.outcome, done.actor) == (Outcome.ACCEPTED, Outcome.DONE, "netbot")
             assert now.is_drained()
             process.kill()
@@ -160,7 +167,8 @@ async def test_a_topic_that_is_made_later_is_waited_for(
                     await asyncio.sleep(0.1)
             await create_topics(kafka.bootstrap, now.remediations)
             await now.publish("r1", "DRAIN_LINK")
-            assert [result.outcome for result in await now.results(2)] == [Outcome.ACCEPTED, Outcome.DONE]
+            found = [*await now.results(1), *await now.results(1)]
+            assert [result.outcome for result in found] == [Outcome.ACCEPTED, Outcome.DONE]
         finally:
             process.kill()
             process.wait(10)

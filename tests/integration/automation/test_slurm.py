@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,19 +40,32 @@ class Hosts:
 
     async def act(self, identity: str, action: str, fuse: Fuse | None = None, **more: Any) -> list[str]:
         """Carry out a remediation in a new process; return its outcomes."""
+        with self.process(fuse) as engine:
+            for interrupted in engine.interrupted():
+                await engine.resume(interrupted)
+            await engine.observe(remediation(identity, action, target=TARGET, **more))
+            await engine.carry_out(identity)
+        return self.sent.outcomes(identity)
+
+    async def watch(self) -> list[tuple[str, str]]:
+        """Read back in a new process; return the ids and outcomes that it sends."""
+        before = len(self.sent.sent)
+        with self.process() as engine:
+            await engine.check_changes()
+            await engine.check_changes()
+        return [(identity, outcome) for identity, outcome, _ in self.sent.sent[before:]]
+
+    @contextmanager
+    def process(self, fuse: Fuse | None = None) -> Iterator[Engine]:
+        """Yield the engine of a new process, which ends with the block or at the fuse's step."""
         journal = Journal(self.path)
         self.sent.fuse = fuse or Fuse()
         try:
             hosts = SlurmHosts(self.params)
             parts = Parts([hosts, SlurmReboot(self.params, hosts, time.time_ns)])
-            engine = Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01)
-            for interrupted in engine.interrupted():
-                await engine.resume(interrupted)
-            await engine.observe(remediation(identity, action, target=TARGET, **more))
-            await engine.carry_out(identity)
+            yield self.sent.confirming(Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01))
         finally:
             journal.close()
-        return self.sent.outcomes(identity)
 
 
 @pytest.fixture
@@ -104,18 +118,18 @@ async def test_another_partys_drain_is_neither_taken_over_nor_undone(hosts: Host
 async def test_a_node_that_failed_while_it_was_drained_is_not_brought_into_service(hosts: Hosts) -> None:
     """Only the drain is undone; that it is down is another party's decision."""
     assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "DONE"]
-    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=DOWN", "Reason=railsight r1 dead")
-    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=DRAIN", "Reason=railsight r1 dead")
+    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=DOWN", "Reason=railsight r1 repeated flaps")
+    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=DRAIN", "Reason=railsight r1 repeated flaps")
     assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
     assert hosts.slurm.state("h1").startswith("DOWN") and "DRAIN" not in hosts.slurm.state("h1")
     hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=RESUME")
 
 
 async def test_an_unknown_node_fails(hosts: Hosts) -> None:
-    """Scontrol's own message is the detail."""
+    """The detail names the setting."""
     hosts.params = SlurmParams()
     assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "FAILED"]
-    assert "Node pod1-host1 not found" in hosts.sent.detail("r1")
+    assert "node pod1-host1 not found; name it in slurm.nodes" in hosts.sent.detail("r1")
 
 
 async def test_a_crash_around_an_answer_drains_once(hosts: Hosts) -> None:
@@ -148,7 +162,7 @@ async def test_a_host_is_restarted_and_stays_drained_until_it_is_uncordoned(host
     assert outcomes == ["ACCEPTED", "DONE"] and hosts.slurm.reboots[count:] == ["h1"]
     assert hosts.sent.detail("r2").startswith("node h1 restarted: 20")
     assert hosts.slurm.state("h1").startswith("IDLE+DRAIN")
-    assert hosts.slurm.reasons()["h1"].startswith("railsight r1 reboot by r2")
+    assert hosts.slurm.reasons()["h1"].startswith("railsight r1 GPU off the bus")
     assert await hosts.act("r3", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
     assert "DRAIN" not in hosts.slurm.state("h1")
 
@@ -210,3 +224,47 @@ async def test_a_crash_during_a_restart_restarts_once(hosts: Hosts) -> None:
     outcomes, _ = await asyncio.gather(hosts.act("r1", "REBOOT_HOST"), restart(hosts, count + 1))
     assert outcomes == ["ACCEPTED", "DONE"] and hosts.slurm.reboots[count:] == ["h1"]
     assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
+
+
+@pytest.mark.parametrize("reason", ["railsight", "railsight r1 fan is broken", "railsight maintenance by anna"])
+async def test_a_drain_of_a_person_gets_no_reboot_whatever_its_reason(hosts: Hosts, reason: str) -> None:
+    """The journal has no drain of this node, so that the reason proves nothing."""
+    count = len(hosts.slurm.reboots)
+    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=DRAIN", f"Reason={reason}")
+    assert await hosts.act("r1", "REBOOT_HOST") == ["ACCEPTED", "FAILED"]
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "FAILED"]
+    assert len(hosts.slurm.reboots) == count and hosts.slurm.reasons()["h1"] == reason
+
+
+async def test_a_second_mark_of_a_person_wins(hosts: Hosts) -> None:
+    """A person drains a node that is drained already: it is neither resumed nor reported as returned."""
+    assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "DONE"]
+    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=DRAIN", "Reason=railsight r1 and the fan (anna)")
+    assert await hosts.watch() == []
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "FAILED"]
+    assert hosts.slurm.reasons()["h1"] == "railsight r1 and the fan (anna)"
+
+
+async def test_a_node_that_a_person_resumes_is_reported(hosts: Hosts) -> None:
+    """EXTERNAL, once; the next cordon is a new one."""
+    assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "DONE"]
+    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=RESUME")
+    assert await hosts.watch() == [("r1", "EXTERNAL")]
+    assert await hosts.watch() == []
+    assert await hosts.act("r2", "CORDON_HOST") == ["ACCEPTED", "DONE"]
+    assert hosts.slurm.reasons()["h1"].startswith("railsight r2")
+
+
+async def test_an_idle_node_in_a_maintenance_reservation_is_idle(hosts: Hosts) -> None:
+    """A reservation keeps jobs away, which is no use of the node."""
+    count = len(hosts.slurm.reboots)
+    hosts.slurm.run(
+        "scontrol", "create", "reservation", "ReservationName=maint", "StartTime=now", "Duration=10", "Users=root",
+        "Nodes=h1", "Flags=MAINT,IGNORE_JOBS",
+    )  # fmt: skip
+    try:
+        outcomes, _ = await asyncio.gather(hosts.act("r1", "REBOOT_HOST"), restart(hosts, count + 1))
+        assert outcomes == ["ACCEPTED", "DONE"], hosts.sent.detail("r1")
+        assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
+    finally:
+        hosts.slurm.run("scontrol", "delete", "ReservationName=maint")

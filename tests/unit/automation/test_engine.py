@@ -25,6 +25,7 @@ from tests.fixtures.automation import (
     remediation,
 )
 
+OWN = "own instance"
 DRAINED = {"a policy": "out", "z policy": "out"}
 
 
@@ -49,6 +50,8 @@ class Automation:
         self.operation_error = ""
         self.now_ns = NOW_NS
         self.confirm_s = 5.0
+        self.confirms = True
+        self.device = ""
         self.journal: CrashingJournal | None = None
         self.restart()
 
@@ -65,10 +68,11 @@ class Automation:
         self.journal = CrashingJournal(self.path)
         self.journal.fuse = fuse
         self.sent.fuse = fuse
-        planner = MemoryPlanner(self.devices, fuse, self.operation_error, operation)
+        planner = MemoryPlanner(self.devices, fuse, self.operation_error, operation, self.device)
         self.engine = Engine(
             self.journal, planner, self.sent, ACTOR, lambda: self.now_ns, confirm_s=self.confirm_s, retry_s=0.001
         )
+        self.sent.engine = self.engine if self.confirms else None
 
     async def deliver(self, identity: str = "r1", action: str = "DRAIN_LINK", **more: Any) -> None:
         """Deliver a remediation, as the service does."""
@@ -163,33 +167,40 @@ async def test_an_approval_that_is_revoked_after_it_was_accepted_changes_nothing
     """The highest revision counts until the first change."""
 
     class Revoking(RecordedAnswers):
-        async def send(self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str]) -> None:
-            await super().send(remediation_id, outcome, detail, prior_values)
-            await automation.engine.observe(remediation(revision=2, verdict="REVOKED"))
+        async def send(
+            self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str], instance: str
+        ) -> None:
+            await super().send(remediation_id, outcome, detail, prior_values, instance)
+            await automation.engine.observe(remediation(revision=200, verdict="REVOKED", state="ACCEPTED"))
 
     automation.sent = Revoking()
     automation.restart()
     await automation.deliver()
     assert automation.sent.outcomes() == ["ACCEPTED", "FAILED"] and automation.devices.values == {}
-    assert automation.sent.detail() == "revision 2 is REVOKED; nothing was changed"
+    assert automation.sent.detail() == "revision 200 is REVOKED; nothing was changed"
 
 
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"state": "ACCEPTED", "actor": ACTOR}, ""),
-        ({"state": "ACCEPTED", "actor": "other"}, "accepted by other"),
+        ({"state": "ACCEPTED", "actor": ACTOR, "instance": OWN}, ""),
+        ({"state": "ACCEPTED", "actor": "other", "instance": OWN}, "accepted by other "),
+        ({"state": "ACCEPTED", "actor": ACTOR, "instance": "h2/0a1b"}, "accepted by netbot h2/0a1b"),
+        ({"state": "ACCEPTED", "actor": ACTOR}, "accepted by netbot"),
         ({"state": "DENIED", "actor": "decide", "verdict": "DENIED"}, "revision 3 is DENIED"),
-        ({"state": "ACCEPTED", "actor": ACTOR, "verdict": "REVOKED"}, "revision 4 is REVOKED"),
+        ({"state": "ACCEPTED", "actor": ACTOR, "instance": OWN, "verdict": "REVOKED"}, "revision 4 is REVOKED"),
         (None, "the acceptance was not confirmed"),
     ],
 )  # fmt: skip
 async def test_the_first_change_waits_for_the_confirmation_of_the_acceptance(
     automation: Automation, more: dict[str, str] | None, why: str
 ) -> None:
-    """`decide` evaluates its guards again when it is accepted; of two automations one is confirmed."""
-    automation.confirm_s = 5.0 if more else 0.01
+    """`decide` evaluates its guards again when it is accepted; of two with one actor, one instance is confirmed."""
+    automation.confirm_s, automation.confirms = 5.0 if more else 0.01, False
     automation.restart()
+    assert automation.journal is not None
+    own = automation.journal.instance
+    more = None if more is None else {name: text.replace(OWN, own) for name, text in more.items()}
     task = asyncio.create_task(automation.deliver(state="APPROVED"))
     while not automation.sent.sent:  # noqa: ASYNC110 — the answers have no event
         await asyncio.sleep(0)
@@ -203,7 +214,7 @@ async def test_the_first_change_waits_for_the_confirmation_of_the_acceptance(
     await task
     assert automation.sent.outcomes() == ["ACCEPTED", "FAILED" if why else "DONE"]
     if why:
-        assert automation.sent.detail() == f"{why}; nothing was changed"
+        assert automation.sent.detail() == f"{why + own if why.endswith(' ') else why}; nothing was changed"
         assert automation.devices.values == {}
 
 
@@ -271,13 +282,13 @@ async def test_an_approval_that_is_revoked_while_a_host_becomes_idle_begins_no_o
 
     class Revoked(MemoryOperation):
         async def prepare(self) -> str | None:
-            await automation.engine.observe(remediation(revision=2, verdict="REVOKED"))
+            await automation.engine.observe(remediation(revision=200, verdict="REVOKED"))
             return await super().prepare()
 
     automation.restart(operation=Revoked(automation.devices, Fuse(), "", has_state=True))
     await automation.deliver("r1", "REBOOT_HOST")
     assert automation.sent.outcomes() == ["ACCEPTED", "FAILED"] and automation.devices.boots == 0
-    assert automation.sent.detail() == "revision 2 is REVOKED; every change was undone"
+    assert automation.sent.detail() == "revision 200 is REVOKED; every change was undone"
     assert automation.changed == {}
 
 
@@ -315,6 +326,7 @@ async def test_expired_revisions_are_forgotten(automation: Automation) -> None:
         automation.now_ns = NOW_NS + number * MINUTE_NS
         expiry = rfc3339(automation.now_ns + MINUTE_NS)
         await automation.engine.observe(remediation(f"x{number}", verdict="DENIED", expiresAt=expiry))
+    automation.sent.expires_ns = automation.now_ns + MINUTE_NS
     await automation.deliver("x0", revision=0, expiresAt=expiry)
     assert automation.sent.outcomes("x0") == ["ACCEPTED", "DONE"]
     await automation.deliver("x11999", revision=0, expiresAt=expiry)
@@ -509,6 +521,7 @@ async def test_a_target_that_another_party_put_back_is_reported_once(automation:
         for _ in range(3):
             await automation.engine.check_changes()
     assert automation.sent.outcomes() == ["ACCEPTED", "DONE"]
+    devices.errors = set()
     devices.values |= dict.fromkeys(others, "in")
     await automation.engine.check_changes()
     assert automation.sent.outcomes() == ["ACCEPTED", "DONE"]
@@ -516,3 +529,73 @@ async def test_a_target_that_another_party_put_back_is_reported_once(automation:
         await automation.engine.check_changes()
     assert [outcome for _, outcome, _ in automation.sent.sent] == ["ACCEPTED", "DONE", "EXTERNAL"]
     assert first in automation.sent.detail()
+
+
+async def test_a_crash_while_a_return_is_reported_loses_no_report(automation: Automation) -> None:
+    """At each step; it may be repeated."""
+    for step in range(1, 30):
+        identity = f"c{step}"
+        await automation.deliver(identity)
+        automation.devices.values |= dict.fromkeys(DRAINED, "in")
+        automation.restart(Fuse(step))
+        try:
+            await automation.engine.check_changes()
+            await automation.engine.check_changes()
+            is_crashed = False
+        except Crash:
+            is_crashed = True
+        automation.restart()
+        await automation.recover()
+        for _ in range(3):
+            await automation.engine.check_changes()
+        assert automation.journaled == []
+        assert automation.sent.outcomes(identity) == ["ACCEPTED", "DONE", "EXTERNAL"] and automation.changed == {}
+        if not is_crashed:
+            return
+    raise AssertionError("the fuse did not outlast the report")
+
+
+@pytest.mark.parametrize("device", ["gnmi:leaf1:/", "gnmi:leaf9:/"])
+async def test_a_renamed_target_is_returned_under_its_new_name(automation: Automation, device: str) -> None:
+    """The journal follows former ids; a device with another name has the written values under that name."""
+    automation.device = "gnmi:leaf1:/"
+    automation.restart()
+    await automation.deliver()
+    automation.device = device
+    values = {address.replace("gnmi:leaf1:/", device): value for address, value in automation.devices.values.items()}
+    automation.devices.values = values
+    automation.restart()
+    target = {"id": "link:leaf9/et1--spine1/e1", "formerIds": [TARGET], "a": {"device": "leaf9", "port": "et1"}}
+    await automation.deliver("r2", "RESTORE_LINK", target=target)
+    assert automation.sent.outcomes("r2") == ["ACCEPTED", "DONE"] and automation.changed == {}
+    assert automation.journal is not None and automation.journal.changes == {}
+
+
+async def test_a_renamed_target_that_others_drained_stays_out(automation: Automation) -> None:
+    """The value under the new name is not the written one."""
+    automation.device = "gnmi:leaf1:/"
+    automation.restart()
+    await automation.deliver()
+    automation.device, automation.devices.values = "gnmi:leaf9:/", {"gnmi:leaf9:/a policy": "foreign"}
+    automation.restart()
+    await automation.deliver("r2", "RESTORE_LINK", target={"id": "link:x", "formerIds": [TARGET]})
+    assert automation.sent.outcomes("r2") == ["ACCEPTED", "FAILED"]
+    assert automation.changed == {"gnmi:leaf9:/a policy": "foreign"}
+
+
+def test_the_journal_of_another_instance_is_taken_over_explicitly(tmp_path: Path) -> None:
+    """A copied journal would act beside its original; each process has an instance of its own."""
+    path = tmp_path / "journal.jsonl"
+    first = Journal(path, "h1")
+    first.accept(remediation(), NOW_NS)
+    first.close()
+    with pytest.raises(Exception, match=r"is of the instance h1, not h2; .* start once with --take-over h1"):
+        Journal(path, "h2")
+    second = Journal(path, "h2", take_over="h1")
+    assert second.intents["r1"].instance == first.instance != second.instance
+    second.compact(NOW_NS)
+    second.close()
+    third = Journal(path, "h2")
+    assert third.instance.startswith("h2/") and third.instance != second.instance
+    assert third.intents["r1"].instance == first.instance
+    third.close()

@@ -16,6 +16,11 @@ OTHER_TAINT = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
 TARGET = {"id": "device:host1", "a": {"device": "host1"}, "role": "device"}
 
 
+def cordoned_by(manager: str) -> list[dict[str, Any]]:
+    """Return the managed fields of a node whose cordon a manager set."""
+    return [{"manager": manager, "operation": "Update", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}]
+
+
 class MemoryNodes:
     """One node; `conflicts` patches are refused because the node was changed in between."""
 
@@ -46,9 +51,13 @@ class MemoryNodes:
             self.node["metadata"]["resourceVersion"] = str(version)
             raise ApiError(409, "409 Conflict")
         annotations = self.node["metadata"].get("annotations", {}) | body["metadata"]["annotations"]
+        managed = self.node["metadata"].get("managedFields", [])
+        if self.node["spec"].get("unschedulable", False) != body["spec"].get("unschedulable", False):
+            managed = cordoned_by("railsight-automation")
         self.node = {
             "metadata": {
                 "name": name,
+                "managedFields": managed,
                 "resourceVersion": str(version + 1),
                 "annotations": {key: value for key, value in annotations.items() if value is not None},
             },
@@ -69,7 +78,7 @@ class Hosts:
         journal = Journal(self.path)
         try:
             parts = Parts([KubernetesHosts(KubernetesParams(), self.api)])
-            engine = Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01)
+            engine = self.sent.confirming(Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01))
             await engine.observe(remediation(identity, action, **({"target": TARGET} | more)))
             await engine.carry_out(identity)
         finally:
@@ -141,12 +150,21 @@ async def test_the_boot_id_is_the_kubelets(hosts: Hosts) -> None:
     assert await scheduler.boot("host1") == "b1"
 
 
-async def test_a_cordon_for_an_operation_accepts_one_of_ours_only(hosts: Hosts) -> None:
+async def test_a_cordon_of_a_person_is_refused_for_an_operation(hosts: Hosts) -> None:
     """A person who cordoned the node may be at work there."""
-    made = remediation("r2", "REBOOT_HOST", target=TARGET)
-    setting = KubernetesHosts(KubernetesParams(), hosts.api).cordon(made)
-    ours = {"is_cordoned": True, "owner": "r1"}
-    assert setting.out(ours, "r2") == ours
-    assert setting.out({"is_cordoned": False, "owner": ""}, "r2") == {"is_cordoned": True, "owner": "r2"}
+    setting = KubernetesHosts(KubernetesParams(), hosts.api).cordon(remediation("r2", "REBOOT_HOST", target=TARGET))
+    free = {"is_cordoned": False, "owner": "", "foreign": False}
+    assert setting.out(free, "r2") == {"is_cordoned": True, "owner": "r2", "foreign": False}
     with pytest.raises(Refused, match="cordoned already: by another party"):
-        setting.out({"is_cordoned": True, "owner": ""}, "r2")
+        setting.out({"is_cordoned": True, "owner": "", "foreign": True}, "r2")
+
+
+@pytest.mark.parametrize("manager", ["kubectl-cordon", "", None])
+async def test_a_person_who_cordons_again_wins(hosts: Hosts, manager: str | None) -> None:
+    """The annotation is still ours, but another manager set the cordon: our taint is removed and the cordon stays."""
+    assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "DONE"]
+    hosts.api.node["metadata"]["managedFields"] = [] if manager is None else cordoned_by(manager)
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "FAILED"]
+    assert "remains out of use: not by a change of this automation" in hosts.sent.detail("r2")
+    assert hosts.api.node["spec"] == {"taints": [OTHER_TAINT], "unschedulable": True}
+    assert hosts.api.node["metadata"]["annotations"] == {}

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 from railsight_automation.__main__ import client_options
@@ -12,6 +13,7 @@ from railsight_automation.config import KafkaParams, load
 from railsight_automation.errors import DeviceError, Misconfigured, Refused
 from railsight_automation.gnmi_client import Access, GnmiClient, to_path
 from railsight_automation.journal import Change
+from railsight_automation.kubernetes_nodes import KubernetesHosts, KubernetesParams, Nodes
 from railsight_automation.links import EnabledSetting, LinkParams, Links, PolicySetting
 from railsight_automation.messages import decode_remediation, encode_result, rfc3339, unix_ns
 from railsight_automation.planning import CONFIGURED_BY, Parts
@@ -55,11 +57,11 @@ def test_it_reads_the_golden_remediation_and_writes_a_result_that_the_pipeline_r
     assert (read.action, read.verdict, read.target_id) == ("DRAIN_LINK", "DENIED", "link:host1/e0--leaf1/e1")
     assert (read.state, read.actor) == ("DENIED", "decide")
     assert read.expires_at_ns % 10**9 == 123456789 and read.z is not None and read.z.port == "e1"
-    data = encode_result("r1", "DONE", "netbot", "changed x", {"x": '["IN"]'}, NOW_NS + 5)
+    data = encode_result("r1", "DONE", "netbot", "h1/0a", "changed x", {"x": '["IN"]'}, NOW_NS + 5)
     result = codec.from_json(RemediationResult, data)
-    expected = RemediationResult("r1", Outcome.DONE, NOW_NS + 5, "netbot", "changed x", prior_values={"x": '["IN"]'})
+    expected = RemediationResult("r1", Outcome.DONE, NOW_NS + 5, "netbot", "changed x", {"x": '["IN"]'}, "h1/0a")
     assert result == expected
-    assert codec.from_json(RemediationResult, encode_result("r1", "DONE", "netbot", "x" * 10**5, {}, 1)).detail
+    assert codec.from_json(RemediationResult, encode_result("r1", "DONE", "netbot", "", "x" * 10**5, {}, 1)).detail
 
 
 def test_its_topics_are_the_pipelines() -> None:
@@ -178,20 +180,18 @@ SHOWN = (
 
 
 @pytest.mark.parametrize(
-    ("state", "reason", "is_drained", "owner", "foreign"),
+    ("state", "reason", "is_drained", "read"),
     [
-        ("IDLE+DRAIN", "railsight r1 repeated flaps", True, "r1", ""),
-        ("MIXED+DRAIN*", "bad [disk] fan", True, "", "bad [disk] fan"),
-        ("DOWN+DRAIN", "railsight", True, "", "railsight"),
-        ("IDLE", "old", False, "", ""),
-        ("IDLE+NOT_RESPONDING", "x", False, "", ""),
+        ("IDLE+DRAIN", "railsight r1  repeated flaps", True, "railsight r1 repeated flaps"),
+        ("MIXED+DRAIN*", "bad [disk] fan", True, "bad [disk] fan"),
+        ("DOWN+DRAIN", "railsight", True, "railsight"),
+        ("IDLE", "old", False, ""),
+        ("IDLE+NOT_RESPONDING", "x", False, ""),
     ],
 )  # fmt: skip
-def test_a_node_is_read_from_scontrol(state: str, reason: str, is_drained: bool, owner: str, foreign: str) -> None:
-    """A drain is ours if its reason begins with our mark and a remediation."""
-    assert node_state(SHOWN.format(state=state, reason=reason)) == NodeState(
-        is_drained=is_drained, owner=owner, reason=foreign
-    )
+def test_a_node_is_read_from_scontrol(state: str, reason: str, is_drained: bool, read: str) -> None:
+    """The reason of a drain; a node that is not drained has none."""
+    assert node_state(SHOWN.format(state=state, reason=reason)) == NodeState(is_drained=is_drained, reason=read)
 
 
 @pytest.mark.parametrize(
@@ -213,17 +213,54 @@ def test_output_without_a_state_is_an_error() -> None:
         node_state("Node nope not found")
 
 
-def test_another_partys_drain_is_refused_and_never_undone() -> None:
-    """A node that is drained already is not drained by us."""
-    setting = NodeSetting(SlurmParams(), "h1")
-    foreign = NodeState(is_drained=True, owner="", reason="fan")
-    with pytest.raises(Refused, match="node h1 is drained already: fan"):
+@pytest.mark.parametrize(
+    "reason",
+    ["fan", "", "railsight", "railsight r1", "railsight r2 flaps", "railsight r1 flaps; disk is broken (anna)"],
+)
+def test_another_partys_drain_is_refused_and_never_undone(reason: str) -> None:
+    """A drain is own if the reason is exactly the journaled one; a person's second mark wins."""
+    setting = NodeSetting(SlurmParams(), "h1", "flaps")
+    foreign = NodeState(is_drained=True, reason=reason)
+    with pytest.raises(Refused, match="node h1 is drained already: "):
         setting.out(foreign, "r1")
-    drained = setting.out(NodeState(is_drained=False, owner="", reason=""), "r1")
+    drained = setting.out(NodeState(is_drained=False, reason=""), "r1")
     change = Change(setting.address, "r1", None, drained)
-    assert setting.back(foreign, change) == foreign
-    assert setting.back(NodeState(is_drained=True, owner="r2", reason=""), change)["is_drained"]
-    assert not setting.back(drained, change)["is_drained"]
+    assert setting.back(foreign, change) == foreign and not setting.is_own(foreign, change)
+    assert setting.is_own(drained, change) and not setting.back(drained, change)["is_drained"]
+    former = Change(setting.address, "r1", None, {"is_drained": True, "owner": "r1", "reason": ""})
+    assert setting.is_own(drained, former), "the journal of an earlier version"
+
+
+@pytest.mark.parametrize(
+    "name", ["ALL", "all", "gpu[001-999]", "h1,h2", "h1 State=DOWN", "h1\n", "-h1", "", "h1=x", "*"]
+)
+def test_only_the_plain_name_of_one_node_reaches_a_scheduler(name: str) -> None:
+    """Slurm expands lists and `ALL`, and a blank begins another argument."""
+    made = remediation(action="CORDON_HOST", target={"id": "d", "a": {"device": name}})
+    api = cast("Nodes", None)  # a plan reads nothing
+    for hosts in (SlurmHosts(SlurmParams()), KubernetesHosts(KubernetesParams(), api)):
+        with pytest.raises(Refused, match="is not the plain name of one node"):
+            hosts.plan(made)
+
+
+@pytest.mark.parametrize("more", [{"id": "r1 State=DOWN"}, {"id": ""}, {"id": "x" * 64}, {"state": None}])
+def test_a_record_without_a_state_or_with_another_id_is_not_read(more: dict[str, object]) -> None:
+    """Before, a record without a state was carried out without the confirmation of `decide`."""
+    fields = json.loads(remediation_json()) | more
+    data = json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
+    with pytest.raises(ValueError, match="not a remediation"):
+        decode_remediation(data)
+
+
+def test_a_bracket_in_the_name_of_a_port_ends_no_key() -> None:
+    """A port's name is a value in a path, not a part of it."""
+    client = GnmiClient({"leaf1": "127.0.0.1:1", "spine1": "127.0.0.1:1"}, Access())
+    port = "e1]/config/name[x=y"
+    target = {"id": "link:x", "a": {"device": "leaf1", "port": port}, "z": {"device": "spine1", "port": "e2"}}
+    settings = Links(client, LinkParams()).plan(remediation(action="RESTORE_LINK", target=target)).hold
+    path = to_path(settings[0].address.split(":", 2)[2])
+    assert [elem.name for elem in path.elem] == ["interfaces", "interface", "config", "enabled"]
+    assert path.elem[1].key["name"] == port
 
 
 @pytest.mark.parametrize("exit_status", [0, 1])
@@ -237,7 +274,7 @@ async def test_a_node_may_have_another_case_and_no_domain(tmp_path: Path, exit_s
     scontrol.chmod(0o755)
     setting = NodeSetting(SlurmParams(scontrol=str(scontrol)), "P1-H1.dc.example.net", "x")
     assert not (await setting.read())["is_drained"]
-    await setting.write(NodeState(is_drained=True, owner="r1", reason=""))
+    await setting.write(setting.out(NodeState(is_drained=False, reason=""), "r1"))
     assert (tmp_path / "log").read_text() == "update NodeName=p1-h1 State=DRAIN Reason=railsight r1 x\n"
     with pytest.raises(DeviceError, match=r"node p9 not found; name it in slurm\.nodes"):
         await NodeSetting(SlurmParams(scontrol=str(scontrol)), "p9").read()

@@ -16,7 +16,7 @@ from railsight_automation.service import KafkaAnswers, Service
 
 from streams.wire.models import InputLoss
 from streams.wire.topics import INPUT_LOSSES, decode
-from tests.fixtures.automation import ACTOR, NOW_NS, Devices, MemoryPlanner, remediation_json
+from tests.fixtures.automation import ACTOR, CONFIRMED, NOW_NS, Devices, MemoryPlanner, remediation_json
 
 
 class Partition(NamedTuple):
@@ -27,6 +27,9 @@ class Partition(NamedTuple):
 class Record(NamedTuple):
     value: bytes | None
     offset: int
+    key: bytes = b""
+    headers: tuple[tuple[str, bytes], ...] = ()
+    timestamp: int = NOW_NS // 10**6
 
 
 P0 = Partition("remediations", 0)
@@ -44,6 +47,7 @@ class FakeKafka:
     headers: list[tuple[str, bytes]] = field(default_factory=list)
     """Of the last result."""
     failures: int = 0
+    confirms: bool = True
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     def assignment(self) -> set[Partition]:
@@ -88,6 +92,9 @@ class FakeKafka:
         assert (topic, key.decode(), result["actor"]) == ("results", result["remediationId"], "netbot")
         self.results.append(result)
         self.headers = headers
+        if result["outcome"] == "ACCEPTED" and self.confirms:
+            more = {"state": "ACCEPTED", "actor": "netbot", "instance": result["instance"]}
+            self.append(remediation_json(result["remediationId"], revision=CONFIRMED, **more))
 
     def append(self, value: bytes | None) -> None:
         self.log.append(value)
@@ -133,12 +140,12 @@ async def test_an_approval_is_answered_twice_and_its_offset_is_stored(tmp_path: 
     async with running(kafka, tmp_path) as journal:
         assert await kafka.until(2) == ["ACCEPTED", "DONE"]
         async with asyncio.timeout(5):
-            while journal.positions != {"0": 1}:  # noqa: ASYNC110 — a journal has no event
+            while journal.positions != {"0": 2}:  # noqa: ASYNC110 — a journal has no event
                 await asyncio.sleep(0.001)
     async with running(kafka, tmp_path):
         kafka.append(remediation_json("r2", "RESTORE_LINK"))
         assert await kafka.until(4) == ["ACCEPTED", "DONE"] * 2
-    assert kafka.next_offset == 2
+    assert kafka.next_offset == 4
 
 
 async def test_an_approval_that_was_revoked_meanwhile_is_not_carried_out(tmp_path: Path) -> None:

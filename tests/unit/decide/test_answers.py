@@ -524,3 +524,15 @@ def test_the_budget_of_a_link_binds() -> None:
     assert remediations(stage.advance_watermark(at(7200))) == []
     found = remediations(stage.advance_watermark(at(7221)))
     assert found[-1].state is State.APPROVED, "the first one is two hours old"
+
+
+def test_a_decision_is_confirmed_to_one_instance() -> None:
+    """Two automations with one actor: the result of the other instance has no effect."""
+    stage = deciding()
+    (approved,) = decisions(stage, finding("p1-l0/u0"))
+    first, second = (replace(answer(approved, Outcome.ACCEPTED), instance=name) for name in ("h1/0a", "h2/0b"))
+    (accepted,) = remediations(stage.process([first, second]))
+    assert (accepted.state, accepted.actor, accepted.instance) == (State.ACCEPTED, "netbot", "h1/0a")
+    assert remediations(stage.process([replace(second, outcome=Outcome.DONE)])) == []
+    drained = remediations(stage.process([replace(first, outcome=Outcome.DONE)]))[0]
+    assert (drained.state, drained.instance) == (State.DRAINED, "h1/0a")
