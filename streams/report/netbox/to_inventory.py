@@ -63,6 +63,7 @@ class _Conversion:
     def __init__(self, exports: Exports, gpus_per_host: int) -> None:
         self._exports, self._gpus = exports, gpus_per_host
         self._doubts: list[Doubt] = []
+        self._unnamed: set[int] = set()
 
     def run(self) -> Draft:
         if not self._exports.devices:
@@ -73,8 +74,9 @@ class _Conversion:
         chosen = {
             number: found
             for number, found in self._exports.devices.items()
-            if kinds[number] and (number in linked or found.object.column("tier"))
+            if kinds[number] and (number in linked or found.object.column("tier")) and self._is_named(number, found)
         }
+        cabled = [each for each in cabled if chosen.keys() >= set(each.device_ids) or self._is_left_out(each, chosen)]
         if not chosen:
             raise Misconfigured(
                 f"no host or switch with a link among {len(kinds)} devices and {len(self._exports.cables)} cables; "
@@ -92,6 +94,19 @@ class _Conversion:
         guesses = (each for each in structure.doubts if each.column != "tier" or each.row not in given)
         return Draft(Inventory(devices=devices, links=links), sorted_doubts([*self._doubts, *guesses]))
 
+    def _is_named(self, number: int, found: Found[DeviceObject]) -> bool:
+        """Return whether a device has a name; add a doubt if it has none."""
+        if not found.object.name:
+            self._unnamed.add(number)
+            self._doubt("devices", f"NetBox device {number}", "name", "left out: it has no name; name it in NetBox")
+        return bool(found.object.name)
+
+    def _is_left_out(self, each: _Cabled, chosen: Mapping[int, Found[DeviceObject]]) -> bool:
+        """Add a doubt for a cable to a device without a name; return False."""
+        (number, *_) = (number for number in each.device_ids if number not in chosen)
+        self._doubt_cable(each.cable, f"NetBox device {number} has no name")
+        return False
+
     def _doubt(self, table: str, row: str, column: str, reason: str) -> None:
         self._doubts.append(Doubt(table, row, column, reason))
 
@@ -100,22 +115,21 @@ class _Conversion:
         used: dict[int, Found[CableObject]] = {}
         seen: set[frozenset[int]] = set()
         for found in self._exports.cables.values():
-            each = self._ends(found, used)
-            if each is None or each.a.object.mgmt_only or each.z.object.mgmt_only:
-                continue
-            if (pair := frozenset((each.a.object.id, each.z.object.id))) not in seen:
-                seen.add(pair)
-                yield each
+            for each in self._ends(found, used):
+                pair = frozenset((each.a.object.id, each.z.object.id))
+                if pair not in seen and not (each.a.object.mgmt_only or each.z.object.mgmt_only):
+                    seen.add(pair)
+                    yield each
 
-    def _ends(self, found: Found[CableObject], used: dict[int, Found[CableObject]]) -> _Cabled | None:
-        """Return a cable with its two interfaces; None, usually with a doubt, if it does not connect exactly two."""
+    def _ends(self, found: Found[CableObject], used: dict[int, Found[CableObject]]) -> Sequence[_Cabled]:
+        """Return the pairs of interfaces that a cable connects; usually with a doubt, none if they are not certain."""
         ends = (found.object.a_terminations, found.object.b_terminations)
         if all(each.object_type != INTERFACE for end in ends for each in end):
-            return None
+            return ()
         status = found.object.status.value if found.object.status else ""
         if status not in _INSTALLED:
             self._doubt_cable(found, f"its status is {status}")
-            return None
+            return ()
         a, z = ([self._interface(found, each.object_id) for each in end if each.object_type == INTERFACE]
                 for end in ends)  # fmt: skip
         _check_used(found, [*a, *z], used)
@@ -127,13 +141,23 @@ class _Conversion:
                              "nothing")  # fmt: skip
                 self._doubt_cable(found, f"it leads from an interface to {other}, and NetBox has no path from "
                                          "there to another interface; add the link by hand")  # fmt: skip
-                return None
+                return ()
             a, z = (near, far) if a else (far, near)
-        if len(a) != 1 or len(z) != 1:
-            joined = f"it joins {len(a)} with {len(z)} interfaces"
-            self._doubt_cable(found, f"{joined}; add a link for each lane by hand")
-            return None
-        return _Cabled(found, a[0], z[0])
+        if len(a) == len(z) == 1:
+            return (_Cabled(found, a[0], z[0]),)
+        by_id = {each.object.id: each for each in z}
+        pairs = [(each, by_id.pop(each.object.far_interface or 0, None)) for each in a]
+        if not by_id and all(far is not None for _, far in pairs):
+            return [_Cabled(found, each, far) for each, far in pairs if far is not None]
+        names = " with ".join(", ".join(map(self._port_name, end[:_SHOWN])) for end in (a, z))
+        joined = f"it joins {len(a)} with {len(z)} interfaces ({names}), and NetBox traces no pairs"
+        self._doubt_cable(
+            found, f"{joined}; give each lane of a breakout its own interface and cable, or add its link by hand"
+        )
+        return ()
+
+    def _port_name(self, found: Found[InterfaceObject]) -> str:
+        return f"{self._exports.devices[found.object.device.id].object.name}/{found.object.name}"
 
     def _behind_patch_panels(
         self, cable: Found[CableObject], near: Sequence[Found[InterfaceObject]]
@@ -167,7 +191,7 @@ class _Conversion:
         """Add one doubt for each role with omitted devices."""
         names: dict[str, list[str]] = defaultdict(list)
         for number, found in self._exports.devices.items():
-            if number not in chosen:
+            if number not in chosen and number not in self._unnamed:
                 names[_role(found.object).name].append(found.object.name or f"NetBox device {number}")
         for role, left in names.items():
             listed = ", ".join(left[:_SHOWN]) + (", …" if len(left) > _SHOWN else "")
@@ -283,8 +307,6 @@ def _name(related: Named | None) -> str:
 def _check_names(chosen: Iterable[Found[DeviceObject]]) -> None:
     by_name: dict[str, Found[DeviceObject]] = {}
     for found in chosen:
-        if not found.object.name:
-            raise found.error("has no name; name it in NetBox, or leave it out of the export")
         if (known := by_name.setdefault(found.object.name, found)) is not found:
             raise found.error(f"has the name {found.object.name}, as device {known.object.id} has ({known.file}); "
                               "rename one, or export one site")  # fmt: skip

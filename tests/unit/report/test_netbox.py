@@ -162,6 +162,39 @@ def test_custom_fields_and_tags_have_columns(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_cable_of_several_pairs_is_as_many_links_if_netbox_traces_them(tmp_path: Path) -> None:
+    """The two ends of a twin-port cable, in whatever order they are listed."""
+    files = small()
+    more = [interface(12, 1, "mlx5_2"), interface(13, 1, "mlx5_3"), interface(34, 3, "Ethernet4"),
+            interface(35, 3, "Ethernet5")]  # fmt: skip
+    for one, far in zip(more, (35, 34, 13, 12), strict=True):
+        one |= {"connected_endpoints": [{"id": far}], "connected_endpoints_type": "dcim.interface",
+                "connected_endpoints_reachable": True}  # fmt: skip
+    twin = cable(7, 12, 34)
+    twin["a_terminations"].append({"object_type": "dcim.interface", "object_id": 13})
+    twin["b_terminations"].append({"object_type": "dcim.interface", "object_id": 35})
+    files["interfaces"]["results"] += more
+    files["cables"]["results"].append(twin)
+    links = {(str(link.a.port), str(link.z.port)) for link in of_files(tmp_path, files).inventory.links}
+    assert links >= {("mlx5_2", "Ethernet5"), ("mlx5_3", "Ethernet4")} and len(links) == 8
+
+
+def test_a_device_without_a_name_is_left_out_with_its_cables(tmp_path: Path) -> None:
+    """The rest of the fabric is in the draft; a spare without a name is not even a doubt about a cable."""
+    files = small()
+    files["devices"]["results"][1]["name"] = None
+    files["devices"]["results"].append(device(6, "", "gpu-server"))
+    draft = of_files(tmp_path, files)
+    assert [row.name for row in draft.inventory.devices] == ["h1", "leaf1", "leaf2", "spine1"]
+    assert len(draft.inventory.links) == 4
+    found = [(doubt.row, doubt.reason) for doubt in draft.doubts if "has no name" in doubt.reason]
+    assert found == [
+        ("NetBox device 2", "left out: it has no name; name it in NetBox"),
+        ("NetBox cable 3", "left out: NetBox device 2 has no name"),
+        ("NetBox cable 4", "left out: NetBox device 2 has no name"),
+    ]
+
+
 def test_what_is_no_link_of_the_fabric_is_left_out(tmp_path: Path) -> None:
     """Planned, patched and broken-out cables and devices of other roles are doubts; management ports are not."""
     files = small()
@@ -187,7 +220,9 @@ def test_what_is_no_link_of_the_fabric_is_left_out(tmp_path: Path) -> None:
         ("NetBox cable 7", "left out: its status is planned"),
         ("NetBox cable 8", "left out: it leads from an interface to dcim.frontport, and NetBox has no path from "
                             "there to another interface; add the link by hand"),
-        ("NetBox cable 9", "left out: it joins 1 with 2 interfaces; add a link for each lane by hand"),
+        ("NetBox cable 9", "left out: it joins 1 with 2 interfaces (h1/x62 with leaf1/x64, leaf1/x65), and NetBox "
+                            "traces no pairs; give each lane of a breakout its own interface and cable, or add its "
+                            "link by hand"),
         ("NetBox cable 10", "left out: fw1 is no host or switch"),
     ]  # fmt: skip
 
@@ -245,10 +280,6 @@ REFUSED: dict[str, tuple[Callable[[Json], object], str]] = {
     "name twice": (
         _set("devices", 1, name="h1"),
         "devices.json: device 2 has the name h1, as device 1 has (FOLDER/devices.json); rename one, or export one site",
-    ),
-    "no name": (
-        _set("devices", 1, name=None),
-        "devices.json: device 2 has no name; name it in NetBox, or leave it out of the export",
     ),
     "id twice": (
         _set("devices", 1, id=1, url=""),
