@@ -326,7 +326,7 @@ class DeviceReader:
         self._optics_map = mapped(cells, entities, owners, vendor_optics.sensors(cells, owners, ports.name))
         columns = {sensor.column for sensor in self._optics_map.sensors}
         self._sensor_rows = {column: frozenset(cells[column]) for column in columns}
-        self._report_left_out()
+        self._report_left_out(vendor_optics.enterprise(scalars.get(mib.SYS_OBJECT_ID)), cells)
         limits = vendor_optics.limits(cells, self._optics_map.sensors, ports.name)
         vendor, model, serial, os_version = facts.identity(cells, scalars)
         self._emitter.facts(
@@ -337,15 +337,17 @@ class DeviceReader:
             )
         )  # fmt: skip
 
-    def _report_left_out(self) -> None:
+    def _report_left_out(self, vendor: int | None, cells: dict[bytes, Column]) -> None:
         """Count the sensors that may belong to a port and are not read, and log them once until they change."""
-        left_out = self._optics_map.left_out
+        left_out = {**self._optics_map.left_out, **vendor_optics.unread(cells, vendor)}
+        if not self._optics_map.sensors and not left_out and facts.is_switch(vendor) and self._params.optics_every_s:
+            left_out = {"no table of optics that is read": (f"vendor {vendor}",)}
         self._metrics.set("sensors_left_out", sum(map(len, left_out.values())), self.name)
         if left_out and left_out != self._reported:
             for why, names in left_out.items():
                 _log.warning(
                     "sensors left out", device=self.name, why=why, count=len(names), sample=names[0],
-                    next="docs/collectors/snmp.md, Sensors: how a sensor is assigned to its port",
+                    next="docs/collectors/snmp.md, Sensors: how a sensor is assigned to its port, and which are read",
                 )  # fmt: skip
         self._reported = left_out
 

@@ -21,8 +21,18 @@ _VENDORS = {
     8072: "net-snmp", 1916: "Extreme Networks", 1991: "Brocade", 25506: "H3C", 30065: "Arista Networks",
     33049: "NVIDIA", 40310: "Cumulus", 47196: "Aruba", 674: "Dell", 4413: "Broadcom", 26543: "Lenovo",
     22420: "Accton", 259: "Edgecore", 27282: "Edgecore", 6527: "Nokia", 12356: "Fortinet", 14988: "MikroTik",
+    36673: "IP Infusion",
 }  # fmt: skip
 """Switch vendors by IANA's private enterprise number."""
+
+
+_HOSTS = frozenset({8072})
+"""Agents of hosts, which have no optics."""
+
+
+def is_switch(vendor: int | None) -> bool:
+    """Return True for the enterprise number of a switch's vendor."""
+    return vendor in _VENDORS.keys() - _HOSTS
 
 
 class Identity(NamedTuple):

@@ -6,13 +6,16 @@ from pathlib import Path
 import pytest
 
 from streams.config.settings import Settings
+from streams.detect.measure.storage.column_store import Column
 from streams.fabric.catalogue import Metric
 from streams.replay.backtest import Recording, run
-from streams.wire.models import EventKind, Message, Symptom
+from streams.wire.models import Condition, EventKind, Message, Symptom
 from tests.recordings import DATA
 from tests.worlds.measure_stage import stage, symptoms_of
 from tests.worlds.observations import Cells, after, at, event, samples
+from tests.worlds.small_world import findings, play
 
+BER: Column = (Metric.PRE_FEC_BER, -1)
 UP, RX, TX, PAUSED = Metric.OPER_UP, Metric.RX_BYTES, Metric.TX_BYTES, Metric.PFC_RX_PAUSE_USECONDS
 GBPS = 10**9 // 8
 
@@ -84,6 +87,28 @@ def test_a_restart_by_event_or_boot_id_needs_counters_that_began_again(
     silent = symptoms_of(own := stage(), messages[:2])
     silent += [o.message for o in own.advance_watermark(at(90)) if isinstance(o.message, Symptom)]
     assert {after(s.at_ns) for s in silent if s.kind.name == "RESTARTED"} == {5}
+
+
+@pytest.mark.parametrize(
+    ("levels", "is_found"),
+    [
+        pytest.param({BER: 0.0, (Metric.RX_POWER_DBM, 0): -30.0}, True, id="no light"),
+        pytest.param({BER: 0.0, (Metric.MEDIA_SNR_DB, 0): 0.0}, True, id="no SNR"),
+        pytest.param({(Metric.RX_POWER_DBM, 0): -30.0}, True, id="no light, without a BER"),
+        pytest.param({BER: 0.0}, False, id="only a BER of 0"),
+        pytest.param({BER: 1e-7, (Metric.RX_POWER_DBM, 0): -2.2}, False, id="healthy"),
+    ],
+)
+def test_a_link_that_is_dark_for_two_of_ten_minutes_is_degrading(levels: dict[Column, float], is_found: bool) -> None:
+    """A BER of 0 without a signal is no perfect link, and closes nothing."""
+    healthy = {BER: 2e-7, (Metric.RX_POWER_DBM, 0): -2.0, (Metric.MEDIA_SNR_DB, 0): 20.0}
+    messages = []
+    for t in range(0, 3600, 10):
+        now = levels if t >= 600 and t % 600 < 120 else {column: healthy[column] for column in levels}
+        indexed: Cells = {column: {"u0": value} for column, value in (now | {(UP, -1): 1.0}).items()}
+        messages.append(samples("p1-l0", t, {}, indexed=indexed))
+    found = {f.condition for f in findings(play(messages))}
+    assert found == ({Condition.LINK_DEGRADING} if is_found else set())
 
 
 @pytest.mark.parametrize(

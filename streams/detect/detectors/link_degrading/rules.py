@@ -179,10 +179,24 @@ def _fading(params: DegradingParams, side: Side, windows: Sequence[Window]) -> I
                 best, lowest = max(best, now, before), min(now, _lowest(window, metric, index))
                 if best - lowest >= params.drop_clear_db:
                     dropped.append((window, best - lowest))
+        dark = [window for window, _ in dropped if _is_dark(window, metric, index)]
         for window, drop in dropped:
             low = [w for w, d in dropped if d >= params.drop_db]
             case = drop >= params.drop_db and len(_recent(params, low, window)) >= params.windows
+            case = case or (window in dark and len(_recent(params, dark, window)) >= _DARK_WINDOWS)
             yield WindowHit(side, window, "fading", metric, drop, params.drop_db, case, index)
+
+
+_DARK = {Metric.RX_POWER_DBM: -29.5, Metric.MEDIA_SNR_DB: 0.0, Metric.HOST_SNR_DB: 0.0}
+"""No signal at or below these: modules report at least -30 dBm (SFF-8636: 0.1 uW is -40 dBm)."""
+_DARK_WINDOWS = 2
+"""Windows without a signal at the end of an up link: one may be a wrong reading, and more than that is no fading."""
+
+
+def _is_dark(window: Window, metric: Metric, index: int) -> bool:
+    """Return whether the last reading of a window shows no signal."""
+    levels = (now for lane, now, _ in indexed_values(window, metric) if lane == index)
+    return any(now <= _DARK.get(metric, -math.inf) for now in levels)
 
 
 def _lowest(window: Window, metric: Metric, index: int) -> float:

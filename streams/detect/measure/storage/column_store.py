@@ -149,7 +149,7 @@ class ColumnStore(DeviceArrays):
     stood: npt.NDArray[np.bool_]
     period_ns: Times
     carrier: npt.NDArray[np.int8]
-    """Device and row -> the evidence of a carrier at a port that is down (carrier.py)."""
+    """Device and row -> the evidence of a carrier at a port that is down (refuted_readings.py)."""
 
     values: Cells
     at_ns: Times

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from streams.detect.measure.storage.carrier import with_carriers
 from streams.detect.measure.storage.column_store import (
     Cells,
     Column,
@@ -32,6 +31,7 @@ from streams.detect.measure.storage.message_batch import (
     Step,
 )
 from streams.detect.measure.storage.refresh_periods import TRAFFIC, RefreshPeriods
+from streams.detect.measure.storage.refuted_readings import with_carriers, without_dark_ber
 from streams.detect.measure.storage.window_store import WindowSpec
 from streams.wire.bounds import MAX_NUMBER
 from streams.wire.models import RowKind, Samples, Source, Table
@@ -111,6 +111,7 @@ class ReadingStore:
                 deltas = block.deltas(devices, at_ns, (counters, counts), (gauges, levels))
                 deltas[0].values = self._refresh.without_unrefreshed(deltas[0])
                 deltas[1].values = with_carriers(*deltas)
+                deltas[1].values = without_dark_ber(deltas[1])
                 yield from self._apply(group, block, deltas, deltas)
 
     def has_traffic(self, device: str, source: Source) -> bool:

@@ -208,6 +208,48 @@ def test_an_empty_cage_of_huawei_has_no_values() -> None:
     assert optics({7: "GigabitEthernet0/0/1"}, given | {mib.ENTITY_NAME: {60: b"GigabitEthernet0/0/1"}})[0] == {}
 
 
+def test_h3c_is_read_by_port_and_by_channel() -> None:
+    """As a Comware switch answers: a copper port has 2147483647 in each column, and channels count from 1."""
+    none = 2**31 - 1
+    values, _ = optics(
+        {54: "HundredGigE1/0/1", 55: "XGE1/0/2", 56: "GE1/0/3"},
+        {
+            mib.H3C_RX_POWER: {54: -834, 55: -3641, 56: none}, mib.H3C_TX_POWER: {54: -251, 55: -207, 56: none},
+            mib.H3C_TEMPERATURE: {54: 33, 56: none}, mib.H3C_VOLTAGE: {54: 331, 56: none}, mib.H3C_BIAS: {55: 608},
+            mib.H3C_LANE_RX_POWER: {(54, 1): -812, (54, 2): -856}, mib.H3C_LANE_TX_POWER: {(54, 1): -240},
+        },
+    )  # fmt: skip
+    assert values == {
+        "HundredGigE1/0/1": {
+            (Metric.RX_POWER_DBM, 0): -8.12, (Metric.RX_POWER_DBM, 1): -8.56, (Metric.TX_POWER_DBM, 0): -2.4,
+            (Metric.MODULE_TEMPERATURE_C, -1): 33.0, (Metric.MODULE_VOLTAGE_V, -1): 3.31,
+        },
+        "XGE1/0/2": {(Metric.RX_POWER_DBM, 0): -36.41, (Metric.TX_POWER_DBM, 0): -2.07, (Metric.BIAS_MA, 0): 6.08},
+    }  # fmt: skip
+
+
+def test_nokias_powers_are_read_by_port() -> None:
+    """In 0.1 uW; 0 is no light, or no measurement."""
+    values, _ = optics(
+        {69369856: "1/1/c1/1"},
+        {
+            mib.NOKIA_RX_POWER: {(1, 69369856): 6310}, mib.NOKIA_TX_POWER: {(1, 69369856): 0},
+            mib.NOKIA_VOLTAGE: {(1, 69369856): 33_050},
+        },
+    )  # fmt: skip
+    found = {(Metric.RX_POWER_DBM, 0): pytest.approx(-2.0, abs=0.01), (Metric.MODULE_VOLTAGE_V, -1): 3.305}
+    assert values == {"1/1/c1/1": found}
+
+
+def test_a_table_of_optics_that_is_not_read_is_named() -> None:
+    """With its number of rows, for the log and the metric."""
+    given = cells({mib.OCNOS_RX_POWER: {(1, 49, 1): -2003, (1, 50, 1): -100_001}})
+    assert vendor_optics.unread(given, 36673) == {
+        "not read: IPI-CMM-CHASSIS-MIB cmmTransDDMTable": ("1.49.1", "1.50.1")
+    }
+    assert vendor_optics.unread(given, 9) == {}
+
+
 def test_modules_own_limits_become_facts() -> None:
     """Arista's, in the scale of the sensor (W there, dBm here), and Juniper's, in 0.01 dBm."""
     text = b"DOM RX Power Sensor for Ethernet1"

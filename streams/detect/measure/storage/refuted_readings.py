@@ -1,4 +1,6 @@
-"""Finds ports that report down and receive frames: their link has a carrier. Pure.
+"""Finds readings of ports that other readings of the same port refute. Pure.
+
+A BER of 0 beside no light or no SNR is no perfect link: nothing was received.
 
 A standby member of a LAG is DORMANT, and some collectors report it as down. A port without a carrier receives nothing,
 except that counters which are refreshed late grow once after it went down.
@@ -15,6 +17,33 @@ _RECEIVED = (Metric.RX_BYTES, NO_INDEX), (Metric.RX_PACKETS, NO_INDEX)
 _DOWN, _PROVEN, _MOST = 1, 3, 6
 """A port that is down counts 1, and 1 more for each reading in which it received frames, down to 1 for those without.
 Two such readings are a carrier. A silent port keeps it for up to three readings: LACP sends each second or 30 s."""
+
+
+_DARK = ((Metric.RX_POWER_DBM, -29.5), (Metric.MEDIA_SNR_DB, 0.0), (Metric.HOST_SNR_DB, 0.0))
+"""No signal at or below these levels."""
+
+
+def without_dark_ber(gauges: TableDelta) -> Cells:
+    """Return the gauges of messages, in which the BER of ports without a signal is absent."""
+    columns = gauges.mapping.position_of
+    ber = columns.get((Metric.PRE_FEC_BER, NO_INDEX))
+    if ber is None:
+        return gauges.values
+    dark = gauges.values[:, ber] <= 0
+    if not np.count_nonzero(dark):
+        return gauges.values
+    limits = dict(_DARK)
+    no_signal = np.zeros_like(dark)
+    for (metric, _), position in columns.items():
+        if metric in limits:
+            no_signal |= gauges.values[:, position] <= limits[metric]
+        elif metric is Metric.RX_LOS:
+            no_signal |= gauges.values[:, position] > 0
+    if not np.count_nonzero(dark & no_signal):
+        return gauges.values
+    values = gauges.values.copy()
+    values[:, ber][dark & no_signal] = np.nan
+    return values
 
 
 def with_carriers(counters: TableDelta, gauges: TableDelta) -> Cells:
