@@ -167,16 +167,13 @@ def _gpus(spec: Mapping[str, Any], resources: tuple[str, ...]) -> tuple[bool, in
     for container in (*(spec.get("containers") or ()), *sidecars):
         own = container.get("resources") or {}
         for name, count in {**(own.get("limits") or {}), **(own.get("requests") or {})}.items():
-            if name in resources[:_WHOLE]:
+            if name in resources:
                 whole += _quantity(count)
             elif any(fnmatchcase(name, pattern) for pattern in resources):
                 parts += _quantity(count)
     if parts or spec.get("resourceClaims"):
         return True, None
     return whole > 0, bounded(whole)
-
-
-_WHOLE = 2
 
 
 def _quantity(value: object) -> int:

@@ -83,11 +83,10 @@ class KubernetesParams(SchedulerParams):
     context: str = ""
     """The context of the kubeconfig; if empty, its current context."""
     gpus: tuple[str, ...] = Field(
-        default=("nvidia.com/gpu", "amd.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*", "amd.com/gpu.shared"),
-        min_length=1,
+        default=("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "*/gpu.shared", "nvidia.com/mig-*"), min_length=1
     )
-    """Globs of the resources that are GPUs; those after the first two are parts of one, whose number is unknown. A pod
-    that requests none and has no resource claim is no job."""
+    """The resources that are GPUs. One that matches a glob is a part of a GPU, whose number is unknown. A pod that
+    requests none and has no resource claim is no job."""
     labels: dict[Literal["job", "user", "team"], tuple[str, ...]] = Field(default_factory=dict)
     """Labels or annotations of a pod that name its `job`, before the known ones; its `user`; its `team`, in place of
     Kueue's queue. A pod without a team has its namespace."""

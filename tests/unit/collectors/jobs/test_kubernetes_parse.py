@@ -116,6 +116,7 @@ def with_resources(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
         (with_resources({"requests": {"amd.com/gpu": "1k"}}), 1000),
         (with_resources({"limits": {"nvidia.com/mig-3g.40gb": "2"}}), None),
         (with_resources({"limits": {"nvidia.com/gpu.shared": "1"}}), None),
+        (with_resources({"limits": {"habana.ai/gaudi": "8"}}), 8),
         (
             with_resources(
                 {"claims": [{"name": "g"}]}, resourceClaims=[{"name": "g", "resourceClaimTemplateName": "x"}]
@@ -129,7 +130,7 @@ def with_resources(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
             4,
         ),
     ],
-    ids=["limit", "quantity", "mig", "time-sliced", "resource claim", "sidecar"],
+    ids=["limit", "quantity", "mig", "time-sliced", "other vendor", "resource claim", "sidecar"],
 )
 def test_every_way_to_get_a_gpu_makes_a_job(body: dict[str, Any], gpus: int | None) -> None:
     """The number is unknown where the pod does not have it as whole GPUs."""
@@ -197,8 +198,8 @@ def test_a_pod_without_even_a_name_holds_back_every_end() -> None:
         ),
         (
             "23-k8s-pod-states/pods.json",
-            {"ml/ev": ["h3"], "ml/li": ["h7"], "ml/lost": ["h1", "h2"], "ml/mig": ["h5"], "ml/oo": ["h11"],
-             "ml/sh": ["h6"], "ml/si": ["h8"], "ml/un": ["h9"]},
+            {"ml/ev": ["h3"], "ml/ga": ["h10"], "ml/li": ["h7"], "ml/lost": ["h1", "h2"], "ml/mig": ["h5"],
+             "ml/oo": ["h11"], "ml/sh": ["h6"], "ml/si": ["h8"], "ml/un": ["h9"]},
         ),
         ("23-k8s-pod-states/pods-quantity.json", {"ml/do": ["h12"], "ml/lost": ["h2"]}),
     ],
