@@ -114,12 +114,16 @@ class PagedPipeline:
         self._notifier = Notifier(NotifyParams(cluster="test"))
         self.published = PublishedFindings()
         self._now = 0.0
+        self._paused: tuple[float, float] = (0, 0)
         for stage in (self._stages.measure, self._stages.correlate, self._stages.attribute, self._stages.decide):
             stage.start_epoch(1)
             self._pass_on(stage.set_topology(top))
 
-    def run(self, messages: Iterable[tuple[float, Message]], until: float) -> PublishedFindings:
-        """Process each message at its arrival; the clock ticks each second."""
+    def run(
+        self, messages: Iterable[tuple[float, Message]], until: float, paused: tuple[float, float] = (0, 0)
+    ) -> PublishedFindings:
+        """Process each message at its arrival; the clock ticks each second, but not in `paused`, as without workers."""
+        self._paused = paused
         second = 0.0
         for arrival, message in sorted(messages, key=lambda m: m[0]):
             while second < arrival:
@@ -133,6 +137,8 @@ class PagedPipeline:
         return self.published
 
     def _tick(self, second: float) -> None:
+        if self._paused[0] <= second < self._paused[1]:
+            return
         self._now = second
         self._pass_on(self._stages.measure.advance_watermark(at(second)))
         watermark_ns = self._stages.measure.watermark_ns

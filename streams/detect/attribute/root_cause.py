@@ -8,7 +8,7 @@ from typing import NamedTuple
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.grouping import Group, root_rank
 from streams.detect.attribute.sides import fabric_side
-from streams.detect.fabric_side import LINK_LOSS, GroupKind, devices_of
+from streams.detect.fabric_side import LINK_LOSS, GroupKind, Loss, devices_of
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
@@ -51,9 +51,14 @@ def _in_group(params: DetectParams, cases: CaseIndex, group: Group, finding: Fin
                 return RootCause(outage)
     if group.root_id == finding.id:
         return RootCause(group=group)
-    if not outlives(params, cases, group.root, finding, watermark_ns):
+
+    def explains(member: Finding) -> bool:
+        is_over = _is_over(params, member, finding.started_at_ns)
+        return not is_over and not outlives(params, cases, member, finding, watermark_ns)
+
+    if explains(group.root):
         return RootCause(group.root)
-    remaining = [member for member in group.members if not outlives(params, cases, member, finding, watermark_ns)]
+    remaining = [member for member in group.members if explains(member)]
     root = min(remaining, key=root_rank)
     return RootCause(root) if len(remaining) >= params.grouping.links and root.id != finding.id else RootCause()
 
@@ -132,6 +137,13 @@ def in_maintenance(topology: Topology, finding: Finding) -> bool:
 
 
 def _is_within(params: DetectParams, outage: Finding, at_ns: int) -> bool:
-    end_ns = outage.resolved_at_ns
-    grace_ns = ns(params.link.restart_grace_s)
-    return outage.started_at_ns - _CLOCK_TOLERANCE_NS <= at_ns and (end_ns is None or at_ns <= end_ns + grace_ns)
+    return outage.started_at_ns - _CLOCK_TOLERANCE_NS <= at_ns and not _is_over(params, outage, at_ns)
+
+
+def _is_over(params: DetectParams, parent: Finding, at_ns: int) -> bool:
+    """Return whether a finding ended too long before a time to explain what begins then: ports train after an outage,
+    and neighbors report a loss one cadence apart.
+    """
+    is_outage = fabric_side(parent).loss is Loss.DEVICE
+    grace_ns = ns(params.link.restart_grace_s if is_outage else params.grouping.links_s)
+    return parent.resolved_at_ns is not None and at_ns > parent.resolved_at_ns + grace_ns

@@ -137,10 +137,12 @@ def _silent_outages(params: DeviceDownParams, evidence: DeviceEvidence) -> list[
     """Return the outages with all sources silent and at least `links_down_ratio` of the links down at other ends.
 
     The ratio is of the links whose other ends are read, and at least of half of all links: if a collector fails, a
-    switch and its neighbors are silent together, and hosts still report that their links to it went down.
+    switch and its neighbors are silent together, and hosts still report that their links to it went down. A silent
+    collector of a switch shows nothing about the switch.
     """
     outages = []
-    for begin_ns, end_ns in _silent_intervals(evidence.silences):
+    own = {name: [one for one in silences if not one.is_of_collector] for name, silences in evidence.silences.items()}
+    for begin_ns, end_ns in _silent_intervals({name: silences for name, silences in own.items() if silences}):
         lost = [
             link
             for link in evidence.lost
@@ -151,7 +153,7 @@ def _silent_outages(params: DeviceDownParams, evidence: DeviceEvidence) -> list[
         needed = _at_least_one(params.links_down_ratio * max(read, evidence.links / 2))
         if not evidence.links or len({link.link_id for link in lost}) < needed:
             continue
-        silences = _silences_at(evidence.silences, begin_ns)
+        silences = _silences_at(own, begin_ns)
         last = max(silences, key=_detection)
         if last.live_sources:
             continue

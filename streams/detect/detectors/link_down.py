@@ -132,9 +132,7 @@ def _conclusion(params: DownParams, context: Context, history: LinkHistory, span
     opens_ns = begin + ns(params.open_after_s)
     if min(end, context.watermark_ns) < opens_ns:
         return None
-    reporters = [
-        e for e in history.ends() if any(b < min(end, opens_ns) and begin < until for b, until in history.outages_of(e))
-    ]
+    reporters = [e for e in history.ends() if any(b < end and begin < until for b, until in history.outages_of(e))]
     over_ns = end + ns(params.hold_up_s) if end != FOREVER else FOREVER
     resolved = context.watermark_ns >= over_ns
     faults = reported_faults(history, span)
@@ -164,7 +162,7 @@ def _evidence(params: DownParams, history: LinkHistory, end: Endpoint, begin: in
     how = "by an event" if first is not None and first.by_event else "by its state"
     return evidence_of(
         f"{end.device}/{end.port} reported down {how}", "oper_up", end,
-        (max(since, begin), begin + ns(params.open_after_s)), 0.0, 1.0,
+        (max(since, begin), max(since, begin + ns(params.open_after_s))), 0.0, 1.0,
         "both-ends" if len(history.ends()) > 1 else "threshold",
     )  # fmt: skip
 

@@ -293,7 +293,7 @@ def _group_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
         return ()
     silence = finding.evidence[0] if finding.evidence else Evidence("")
     if finding.cause is Cause.COLLECTOR:
-        return (GroupKey(GroupKind.COLLECTOR, silence.collector),)
+        return GroupKey(GroupKind.COLLECTOR, silence.collector), _FABRIC
     known = topology.devices.get(finding.subject.a.device)
     if finding.cause is Cause.PATH and known is not None and known.pod:
         return GroupKey(GroupKind.PATH, known.pod, silence.source), _FABRIC

@@ -6,6 +6,9 @@ from streams.detect.evidence.link_history import FOREVER
 from streams.wire.models import Source, Subject
 from streams.wire.symptoms import ClockOffset, SourceSilence
 
+AGENTS = (Source.SOURCE_NIC, Source.SOURCE_HOST, Source.SOURCE_PROBE)
+"""The sources that run on the device itself; they share its clock."""
+
 
 @dataclass(frozen=True, slots=True)
 class Silence:
@@ -21,6 +24,11 @@ class Silence:
     collector_error: str = ""
     live_sources: int = 0
     """The number of the device's other sources that delivered data at `detected_ns`."""
+
+    @property
+    def is_of_collector(self) -> bool:
+        """Return whether a collector elsewhere is silent; a host's own agents are silent if the host is down."""
+        return self.collector_silent and self.source not in AGENTS
 
 
 @dataclass(frozen=True, slots=True)

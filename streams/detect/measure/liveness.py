@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streams.detect.detectors.telemetry_stale import StaleParams
+from streams.detect.evidence.device_evidence import AGENTS
 from streams.detect.measure.source_clock import SourceClock
 from streams.detect.thresholds import ns
 from streams.wire.models import IDLE_NS, CollectorStatus, Source, Symptom
@@ -32,7 +33,12 @@ _SAME_READING_NS = ns(1)
 """States and counters of one poll are up to 1 s apart (in the recordings), which is not a cadence."""
 
 
-_OF_HOSTS = (Source.SOURCE_NIC, Source.SOURCE_HOST, Source.SOURCE_PROBE)
+_SHORTEST_GAP_NS = ns(10)
+_PAUSE_NS = ns(60)
+"""If nothing at all arrived for this long, the collectors or railsight itself were stopped: every source gets its limit
+again from then on."""
+_TARGETS_OF_COLLECTOR = 3
+"""The fewest sources that are no coincidence if all are silent together, as `[detect.grouping] devices`."""
 _RARER = 5
 """One in this number of the newest intervals may be a gap: three of sixteen. More frequent intervals are a cadence."""
 
@@ -65,6 +71,8 @@ class SourceState:
     boot_id: int = 0
     collector: str = ""
     status_ns: int = 0
+    status_gap_ns: tuple[int, int] = (0, 0)
+    """The newest interval without a status that was longer than half the limit."""
     unreachable: str = ""
     ended: bool = False
     """True if its collector ended in order, and nothing has arrived since."""
@@ -99,6 +107,30 @@ class SourceState:
         return sorted(known)[count - 1 - larger]
 
 
+@dataclass(slots=True)
+class CollectorArrivals:
+    """The times at which anything of a collector arrived: a sample or a status of any of its targets."""
+
+    targets: set[str] = field(default_factory=set)
+    newest_ns: int = 0
+    gap_ns: tuple[int, int] = (0, 0)
+    """The newest interval of the shortest limit and longer in which nothing arrived."""
+
+    def add(self, target: str, arrived_ns: int) -> None:
+        """Add an arrival."""
+        self.targets.add(target)
+        if arrived_ns > self.newest_ns:
+            if arrived_ns - self.newest_ns >= _SHORTEST_GAP_NS:
+                self.gap_ns = self.newest_ns, arrived_ns
+            self.newest_ns = arrived_ns
+
+    def has_none(self, since_ns: int, until_ns: int) -> bool:
+        """Return whether nothing of several targets arrived in an interval."""
+        begin_ns, end_ns = self.gap_ns
+        is_none = self.newest_ns <= since_ns or begin_ns <= since_ns < until_ns < end_ns
+        return is_none and len(self.targets) >= _TARGETS_OF_COLLECTOR
+
+
 class Liveness:
     """All sources of one partition."""
 
@@ -123,6 +155,7 @@ class Liveness:
         """Devices in `sources` that are not in the inventory."""
         self.refused = 0
         """Counts messages of devices beyond the limit."""
+        self._collectors: dict[str, CollectorArrivals] = {}
 
     def restore(self, sources: Iterable[SourceState], arrival_ns: int) -> None:
         """Add the sources of a snapshot, before any message."""
@@ -130,6 +163,7 @@ class Liveness:
         for state in sources:
             self._add(state)
             self._schedule(state)
+            self._arrivals(state).add(state.device, max(state.arrived_ns, state.last_ns, state.status_ns))
             if state.device not in self._devices:
                 self._unknown.add(state.device)
 
@@ -155,7 +189,7 @@ class Liveness:
 
     def clock_of(self, device: str, source: Source) -> SourceClock:
         """Return the clock that dates the events of a source; the agents of a host share one clock."""
-        for other in (source, *(_OF_HOSTS if source in _OF_HOSTS else ())):
+        for other in (source, *(AGENTS if source in AGENTS else ())):
             state = self.sources.get((device, other))
             if state is not None and state.clock is not None and (other is source or state.clock.offset_ns):
                 return state.clock
@@ -184,6 +218,7 @@ class Liveness:
             state.ended = False
         if arrived_ns > state.arrived_ns:
             state.arrived_ns = arrived_ns
+        self._arrivals(state).add(state.device, arrived_ns)
         if at_ns <= last_ns:
             return list(self._late(state, at_ns)) if state.gaps else []
         symptoms: list[Symptom] = []
@@ -211,7 +246,10 @@ class Liveness:
         state = self.source(status.device, status.source, status.at_ns)
         if state is None or status.at_ns < state.status_ns:
             return
+        if status.at_ns - state.status_ns > state.limit_ns // 2:
+            state.status_gap_ns = state.status_ns, status.at_ns
         state.status_ns, state.collector = status.at_ns, status.collector
+        self._arrivals(state).add(state.device, status.at_ns)
         state.unreachable = "" if status.reachable else status.error or "not reachable"
         if status.ended != state.ended:
             state.ended = status.ended
@@ -223,15 +261,21 @@ class Liveness:
 
     def on_arrival_clock(self, at_ns: int) -> list[Symptom]:
         """Advance the arrival clock to `at_ns`; return symptoms of the sources that time out."""
+        paused_ns = self.arrival_ns if self.arrival_ns and at_ns > self.arrival_ns + _PAUSE_NS else 0
         if at_ns > self.arrival_ns:
             self.arrival_ns = at_ns
         if self.arrival_ns <= self._next_due_ns:
             return []
         symptoms = []
+        if paused_ns and np.count_nonzero(self._live_ns != IDLE_NS) < _TARGETS_OF_COLLECTOR:
+            paused_ns = 0
         for index in np.flatnonzero(self._due_ns < self.arrival_ns).tolist():
             state = self._by_index[index]
             self._live_ns[index] = IDLE_NS
+            is_overdue = self._due_ns[index] < paused_ns
             self._due_ns[index] = self._silent_after_ns(state)
+            if paused_ns and not is_overdue:
+                self._due_ns[index] = min(self.arrival_ns + state.limit_ns, IDLE_NS)
             if self._due_ns[index] >= self.arrival_ns:
                 continue
             state.silent = True
@@ -329,15 +373,20 @@ class Liveness:
         own = (self.sources.get((state.device, source)) for source in Source if source is not state.source)
         return sum(1 for other in own if other is not None and other.last_ns and not other.silent)
 
-    @staticmethod
-    def _collector_silent(state: SourceState, at_ns: int) -> bool:
-        """Return whether its newest status is older than half the limit, which is at least three cadences.
+    def _arrivals(self, state: SourceState) -> "CollectorArrivals":
+        known = self._collectors.get(state.collector)
+        return known or self._collectors.setdefault(state.collector, CollectorArrivals())
+
+    def _collector_silent(self, state: SourceState, at_ns: int) -> bool:
+        """Return whether its newest status by then is older than half the limit, which is at least three cadences.
 
         A collector sends the status of a target rarely while it reads the target, and at each cadence while it does not
-        (ADR 3). A collector that ended in order is not silent. Its samples are no newer evidence: the newest is older
-        than the limit, or the source was not silent.
+        (ADR 3). A collector that ended in order is not silent, unless nothing of any of its targets arrived.
         """
-        return bool(state.status_ns) and not state.ended and at_ns - state.status_ns > state.limit_ns // 2
+        since_ns, (gap_begin_ns, gap_end_ns) = at_ns - state.limit_ns // 2, state.status_gap_ns
+        if not state.ended and (0 < state.status_ns < since_ns or 0 < gap_begin_ns < since_ns < at_ns < gap_end_ns):
+            return True
+        return bool(state.collector) and self._arrivals(state).has_none(since_ns, at_ns)
 
     def _resumed(self, state: SourceState, last_ns: int, at_ns: int, boot_id: int = 0) -> Symptom:
         """Return the symptom of the whole gap, which may not have been reported before."""

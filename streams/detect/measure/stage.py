@@ -187,6 +187,7 @@ class Measure:
                 symptoms.append(on_other_boot(state, at_ns, boot_id, self._sender.spec.lateness_ns))
         elif boot_id and state.restarts:
             symptoms += late_restart_symptoms(state, at_ns, boot_id)
+        state.collector = state.collector or samples.collector
         symptoms += self._liveness.on_sample(state, at_ns, arrived_ns)
         if boot_id and at_ns == state.last_ns:
             state.boot_id = boot_id
