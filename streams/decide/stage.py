@@ -25,6 +25,7 @@ from streams.wire.codec import from_json
 from streams.wire.errors import Reject
 from streams.wire.models import (
     Control,
+    ControlAnswer,
     ControlEffect,
     ControlKind,
     Finding,
@@ -100,12 +101,20 @@ class Decide:
     def recover(self, batch: Sequence[Message], content: Collection[Message] | None = None) -> list[Output]:
         """Apply the unread controls up to their end, and without a snapshot the published remediations.
 
+        Without a snapshot the answers have the controls in effect, also those that trusted keys reject since then.
         Until this call an unread kill switch may exist, so nothing is approved. A control that the topic does not
         have any more, because it was recreated, is lifted; not if controls are signed, as a deletion has no signature.
         """
         history = [message for message in batch if isinstance(message, Remediation)]
         others = [message for message in batch if not isinstance(message, Remediation)]
         if not self._is_restored:
+            for answer in (message for message in batch if isinstance(message, ControlAnswer)):
+                if (
+                    answer.effect is ControlEffect.TAKEN
+                    and answer.control is not None
+                    and answer.control.kind in SCOPED
+                ):
+                    self._controls.update(answer.control)
             recover(self._core, history)
             others = [one for one in others if not (isinstance(one, Control) and answers.has_passed(self._core, one))]
         if content is not None and not self._params.trusted_keys:

@@ -335,8 +335,9 @@ def _subject_of(alert: Alert) -> str:
 
 
 def is_silenced(finding: Finding, controls: Iterable[Control], now_ns: int) -> bool:
-    """Return whether an active control prevents this finding from paging."""
-    names = subject_names(finding.subject)
+    """Return whether an active control prevents this finding from paging; of a job, only if it affects no other."""
+    jobs = finding.blast_radius.jobs if finding.blast_radius is not None else ()
+    names = subject_names(finding.subject) | {f"job:{job}" for job in jobs if len(jobs) == 1}
     return any(is_active(control, now_ns) and _covers(control, finding, names) for control in controls)
 
 

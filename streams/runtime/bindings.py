@@ -128,7 +128,7 @@ BINDINGS: dict[str, Binding] = {
             progress_topic=topics.PROGRESS,
             repeated=(topics.PORT_STATES,),
             recovered=(topics.CONTROLS,),
-            history=(topics.REMEDIATIONS,),
+            history=(topics.REMEDIATIONS, topics.CONTROL_ANSWERS),
             outputs=(
                 topics.REMEDIATIONS,
                 topics.REMEDIATIONS_OPEN,

@@ -26,7 +26,7 @@ from railsight_automation.kafka_login import client_options as login_options
 from railsight_automation.kubernetes_nodes import KubernetesHosts, OfficialClient
 from railsight_automation.links import Links
 from railsight_automation.log_setup import FORMATS, configure_logging
-from railsight_automation.planning import Part, Parts
+from railsight_automation.plan import Part, Parts
 from railsight_automation.service import KafkaAnswers, Service
 from railsight_automation.signing import Verifier, load_signer
 from railsight_automation.slurm import SlurmHosts

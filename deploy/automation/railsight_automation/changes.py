@@ -11,8 +11,7 @@ from collections.abc import Callable
 from railsight_automation.errors import ActionError, DeviceError, Refused
 from railsight_automation.journal import Change, Journal
 from railsight_automation.messages import Remediation
-from railsight_automation.plan import Plan, Planner
-from railsight_automation.settings import Setting
+from railsight_automation.plan import Plan, Planner, Setting
 
 log = logging.getLogger(__name__)
 

@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from railsight_automation.command_operation import CommandOperation, arguments
-from railsight_automation.commands import run
+from railsight_automation.commands import CommandOperation, arguments, run
 from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.messages import Remediation
-from railsight_automation.plan import Plan
-from railsight_automation.settings import Setting
+from railsight_automation.plan import Plan, Setting
 
 REBOOT, TUNE = "REBOOT_HOST", "TUNE_CONGESTION"
 SECTIONS = {

@@ -13,8 +13,7 @@ from railsight_automation.errors import DeviceError, Misconfigured, Refused
 from railsight_automation.journal import Change
 from railsight_automation.messages import Remediation
 from railsight_automation.node_names import names_of, plain_name
-from railsight_automation.plan import Plan
-from railsight_automation.settings import Setting
+from railsight_automation.plan import Plan, Setting
 
 _KIND = "kubernetes"
 _CONFLICT, _NOT_FOUND = 409, 404

@@ -9,13 +9,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from railsight_automation.command_operation import CommandOperation, arguments
+from railsight_automation.commands import CommandOperation, arguments
 from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.gnmi_client import GnmiClient
 from railsight_automation.journal import Change
 from railsight_automation.messages import Endpoint, Remediation
-from railsight_automation.plan import Plan
-from railsight_automation.settings import Setting
+from railsight_automation.plan import Plan, Setting
 
 _FABRIC_LINK = "fabric-link"
 _KIND = "gnmi"

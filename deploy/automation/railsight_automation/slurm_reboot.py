@@ -10,11 +10,10 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from railsight_automation.command_operation import until_idle
+from railsight_automation.commands import until_idle
 from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.messages import Remediation
-from railsight_automation.plan import Plan
-from railsight_automation.settings import Setting, Value
+from railsight_automation.plan import Plan, Setting, Value
 from railsight_automation.slurm import SlurmHosts, SlurmParams, node_flags, node_name, node_state, scontrol, show_node
 
 _POLL_S = 2.0

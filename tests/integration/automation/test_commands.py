@@ -15,8 +15,7 @@ from railsight_automation.errors import DeviceError, Misconfigured, Refused
 from railsight_automation.host_commands import CommandParams, HostCommands
 from railsight_automation.journal import Journal
 from railsight_automation.messages import Remediation
-from railsight_automation.planning import Parts
-from railsight_automation.settings import Setting
+from railsight_automation.plan import Parts, Setting
 
 from tests.fixtures.automation import ACTOR, NOW_NS, Crash, Devices, Fuse, MemorySetting, RecordedAnswers, remediation
 

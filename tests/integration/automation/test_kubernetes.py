@@ -14,7 +14,7 @@ from railsight_automation.engine import Engine
 from railsight_automation.host_commands import CommandParams, HostCommands
 from railsight_automation.journal import Journal
 from railsight_automation.kubernetes_nodes import KubernetesHosts, KubernetesParams, OfficialClient
-from railsight_automation.planning import Parts
+from railsight_automation.plan import Parts
 
 from tests.fakes.kubernetes_server import kubernetes_server
 from tests.fixtures.automation import ACTOR, NOW_NS, RecordedAnswers, remediation

@@ -13,7 +13,7 @@ from railsight_automation.engine import Engine
 from railsight_automation.gnmi_client import Access, GnmiClient
 from railsight_automation.journal import Journal
 from railsight_automation.links import LinkParams, Links
-from railsight_automation.planning import Parts
+from railsight_automation.plan import Parts
 
 from collectors.core.clock import SystemClock
 from lab.servers.gnmi_server import GnmiServers

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
-from railsight_automation.planning import Parts
+from railsight_automation.plan import Parts
 from railsight_automation.slurm import SlurmHosts, SlurmParams
 from railsight_automation.slurm_reboot import SlurmReboot
 

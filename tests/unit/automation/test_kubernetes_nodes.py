@@ -8,7 +8,7 @@ from railsight_automation.engine import Engine
 from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.journal import Journal
 from railsight_automation.kubernetes_nodes import ApiError, KubernetesHosts, KubernetesParams
-from railsight_automation.planning import Parts
+from railsight_automation.plan import Parts
 
 from tests.fixtures.automation import ACTOR, NOW_NS, RecordedAnswers, remediation
 

@@ -16,7 +16,7 @@ from railsight_automation.journal import Change
 from railsight_automation.kubernetes_nodes import KubernetesHosts, KubernetesParams, Nodes
 from railsight_automation.links import EnabledSetting, LinkParams, Links, PolicySetting
 from railsight_automation.messages import decode_remediation, encode_result, rfc3339, unix_ns
-from railsight_automation.planning import CONFIGURED_BY, Parts
+from railsight_automation.plan import CONFIGURED_BY, Parts
 from railsight_automation.slurm import NodeSetting, NodeState, SlurmHosts, SlurmParams, busy_text, node_state
 
 from streams.wire import codec

@@ -135,3 +135,17 @@ def test_a_control_ends_what_an_open_approval_permits() -> None:
     others = [control(EXCLUDE, "pod:p2", id=f"e{number}", offset=number) for number in range(1000)]
     (revoked,) = remediations(stage.process([*others, control(EXCLUDE, "port:p1-l0/u0")]))
     assert (revoked.id, revoked.state) == (approved.id, RemediationState.DENIED)
+
+
+@pytest.mark.parametrize("trusted", [[], TRUSTED], ids=["unsigned", "keys newly enabled"])
+def test_a_kill_switch_outlives_the_snapshot(trusted: list[str]) -> None:
+    """The topic of controls is read again, but with trusted keys its unsigned records are rejected."""
+    on = control(SWITCH, id="stop", until_ns=None)
+    former = deciding()
+    published = answers(former.process([on, control(EXCLUDE, "device:p1-l00"), control(ControlKind.REJECT, "none")]))
+    off = answers(former.process([control(MAINTENANCE, "pod:p1", arrived=6, id="m", until_ns=at(6))]))
+    stage = deciding(loaded=False, trusted_keys=trusted)
+    stage.recover([*published, *off])
+    (denied,) = decisions(stage, finding("p1-l0/u0"))
+    assert (denied.guard, denied.constraint) == (1, "kill-switch")
+    assert answers(stage.process([on])) == []

@@ -3,7 +3,7 @@
 import pytest
 
 from streams.notify.notifier import is_silenced
-from streams.wire.models import ControlKind, Subject
+from streams.wire.models import BlastRadius, ControlKind, Endpoint, Subject
 from tests.fixtures.notify_examples import LINK, T0, S, control, finding
 
 
@@ -44,3 +44,15 @@ def test_a_control_is_active_from_its_time_until_its_end(at_s: int | None, until
     """The begin is included, the end is not; an end in the past means that the control was ended."""
     at_ns, until_ns = (None if s is None else T0 + s * S for s in (at_s, until_s))
     assert is_silenced(finding(), [control(ControlKind.MAINTENANCE, "host-1", at_ns, until_ns)], T0) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs", "expected"),
+    [("job:a", ("a",), True), ("job:a", ("a", "b"), False), ("rail:3", (), True), ("rail:h1/3", (), True),
+     ("port:h1/e0", (), True), ("rail:4", (), False)],
+)  # fmt: skip
+def test_a_maintenance_of_a_rail_a_port_or_a_job_silences(name: str, jobs: tuple[str, ...], expected: bool) -> None:
+    """A finding that affects another job as well still pages."""
+    subject = Subject("link:h1/e0--l1/e1", Endpoint("h1", "e0"), Endpoint("l1", "e1"), rail=3)
+    found = finding(subject=subject, blast_radius=BlastRadius(jobs=jobs))
+    assert is_silenced(found, [control(ControlKind.MAINTENANCE, name)], T0) is expected
