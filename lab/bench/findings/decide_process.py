@@ -1,13 +1,12 @@
 """Runs `decide` as its runner does, over topics in memory, and kills it.
 
 The runner's own PartitionProcessor and Merge select the stage's inputs and the outputs that a successor repeats. A kill
-loses the state since the last snapshot, and the last records of each topic that were being sent.
+loses the transaction that was being sent: its outputs, and the state that covers them.
 """
 
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from streams.decide.stage import Decide
 from streams.instrument.metrics import NullMetrics
@@ -83,14 +82,6 @@ class TopicLogs:
             log.records.append(StoredRecord(log.end, at_ns // 1_000_000, record.key, record.value, record.headers))
         self._follow(record, at_ns)
 
-    def append_partly(self, records: Sequence[Record], at_ns: int, chance: random.Random) -> None:
-        """Append only the records that a killed process had sent: the first ones of each topic."""
-        ordered = sorted(records, key=lambda record: record.topic.name)
-        for _, of_topic in groupby(ordered, key=lambda record: record.topic.name):
-            sent = list(of_topic)
-            for record in sent[: chance.randint(0, len(sent))]:
-                self.append(record, at_ns)
-
     def chunk(self, topic: str, position: int) -> Chunk | None:
         """Return all records of a topic from a position on; None if there are none."""
         log = self.log(topic)
@@ -110,6 +101,8 @@ class DecideProcess:
         self._processor: PartitionProcessor | None = None
         self._snapshot: Snapshot | None = None
         self._epoch = 0
+        self._is_exact = False
+        """True from a snapshot on until the next start: then each output is committed with its state."""
         self.kills = 0
         self.repeated = 0
         """The number of input records that successors read again."""
@@ -132,7 +125,7 @@ class DecideProcess:
         earliest = {name: self._logs.log(name).first for name in names}
         snapshots = [self._snapshot] if self._snapshot is not None else []
         digest = processor.begin(self._epoch, snapshots, earliest, ends)
-        self._processor = processor
+        self._processor, self._is_exact = processor, False
         controls = self._logs.log(CONTROLS.name)
         self._publish(processor.resume(digest))
         self._publish(processor.recover({CONTROLS: list(controls.records)}, {CONTROLS.name: controls.end}))
@@ -147,10 +140,10 @@ class DecideProcess:
     def read(self) -> None:
         """Process all waiting inputs."""
         while self._processor is not None and (chunk := self._next_chunk(self._processor)) is not None:
-            self._publish(self._processor.on_chunk(chunk))
+            self._commit(self._processor.on_chunk(chunk))
 
     def read_and_die(self) -> None:
-        """Process the next chunks of input, and end like a killed process while one chunk's outputs are being sent."""
+        """Process the next chunks of input, and end like a killed process before the outputs of one are committed."""
         processor = self._processor
         assert processor is not None
         left = self._chance.randint(1, 4)
@@ -158,9 +151,8 @@ class DecideProcess:
             records = processor.on_chunk(chunk)
             left -= 1
             if left <= 0:
-                self._logs.append_partly(records, self._clock.at_ns, self._chance)
                 break
-            self._publish(records)
+            self._commit(records)
         self._processor = None
         self.kills += 1
 
@@ -168,6 +160,7 @@ class DecideProcess:
         """Write a snapshot, and delete the input records that it covers, because no successor reads them."""
         processor = self._processor
         assert processor is not None
+        self._is_exact = True
         snapshot = self._snapshot = processor.snapshot()
         self.snapshot_bytes = len(snapshot.state)
         for topic in BINDING.inputs:
@@ -180,6 +173,12 @@ class DecideProcess:
             if (chunk := self._logs.chunk(topic.name, processor.positions[topic.name])) is not None:
                 return chunk
         return None
+
+    def _commit(self, records: list[Record]) -> None:
+        """Publish outputs with the state that covers them, which is written only shortly before a kill."""
+        self._publish(records)
+        if self._is_exact and any(record.topic in BINDING.outputs for record in records):
+            self.write_snapshot()
 
     def _publish(self, records: list[Record]) -> None:
         for record in records:

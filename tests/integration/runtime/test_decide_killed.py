@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
 
 from lab.constants import is_constant
 from streams.config.kafka import KafkaSettings
 from streams.decide.life_cycle import TRANSITIONS
 from streams.decide.state import DecideState
+from streams.runtime.admin import ensure_topics
 from streams.runtime.reliable_sender import PartitionLost
 from streams.runtime.snapshots import SnapshotAssembler
 from streams.runtime.topic_io import follow, inventory_records, open_producer, publish, read_to_end, send
@@ -220,6 +222,32 @@ async def test_a_killed_decide_contradicts_nothing_that_it_published(bootstrap: 
     records = await published(kafka)
     assert sum(one.state is State.DRAINED for one in records) >= KILLS
     assert contradictions(records) == []
+
+
+async def test_a_decide_without_its_snapshots_continues_from_what_it_published(bootstrap: str, tmp_path: Path) -> None:
+    """The topic of its snapshots is deleted while it is down; its successor knows every drain."""
+    kafka, log = KafkaSettings.model_validate({"bootstrap": bootstrap}), tmp_path / "one.log"
+    fabric = Fabric(kafka, 3)
+    async with fabric.running():
+        with decide(kafka, tmp_path, "one"):
+            await has_published(kafka, 40, log)
+        admin = AIOKafkaAdminClient(**kafka.client_options())
+        await admin.start()
+        await admin.delete_topics([topics.SNAPSHOTS["decide"].name])
+
+        async def is_deleted() -> bool:
+            return topics.SNAPSHOTS["decide"].name not in await admin.list_topics()
+
+        await wait_until(is_deleted, 30, "the deletion of the snapshots")
+        await admin.close()
+        await ensure_topics(kafka)
+        before = len(await published(kafka))
+        with decide(kafka, tmp_path, "one"):
+            await has_published(kafka, before + 30, log)
+            fabric.is_calm = True
+            await fabric.calm()
+            await wait_until(lambda: agrees(kafka), 60, "the published states", logs=(log,))
+    assert contradictions(await published(kafka)) == []
 
 
 async def test_a_paused_decide_publishes_nothing_after_its_successor(bootstrap: str, tmp_path: Path) -> None:

@@ -1,12 +1,10 @@
 """Tests `railsight bench findings`: a short noisy period, and that its ledgers notice what they look for."""
 
-import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lab.bench.findings.decide_process import TopicLogs
 from lab.bench.findings.ledger import FindingLedger, Pager, RemediationLedger
 from lab.bench.findings.session import FindingsOutcome, Options, as_dict, measure, problems, table_lines
 from lab.world.health_noise import NoiseSpec, simulate_noise
@@ -17,7 +15,6 @@ from streams.notify.notifier import Notifier
 from streams.notify.params import NotifyParams
 from streams.wire.models import Action, Remediation, Severity, Status, Subject, Verdict
 from streams.wire.models import RemediationState as State
-from streams.wire.topics import REMEDIATIONS, REMEDIATIONS_OPEN, encode
 from tests.fixtures.decide_stage import ended, finding
 from tests.worlds.observations import at
 
@@ -134,16 +131,3 @@ def test_a_page_counts_when_it_begins_to_fire() -> None:
     for t in range(415, 450, 5):
         pager.advance(at(t))
     assert len(pager.pages) == 2
-
-
-def test_a_kill_leaves_the_first_records_of_each_topic() -> None:
-    """Topics are sent to side by side; none has a later record without the ones before it."""
-    records = [encode(topic, FIRST, key=str(n)) for n in range(5) for topic in (REMEDIATIONS, REMEDIATIONS_OPEN)]
-    counts = set()
-    for seed in range(20):
-        logs = TopicLogs([REMEDIATIONS, REMEDIATIONS_OPEN], lambda *_: None)
-        logs.append_partly(records, at(0), random.Random(seed))
-        keys = [[one.key for one in logs.log(topic.name).records] for topic in (REMEDIATIONS, REMEDIATIONS_OPEN)]
-        assert all(own == [str(n).encode() for n in range(len(own))] for own in keys)
-        counts.add(tuple(map(len, keys)))
-    assert len(counts) > 5
