@@ -73,15 +73,15 @@ class LogFile:
         """Open a file at its beginning, or at its end at a first start."""
         self.close()
         try:
+            # The kind is read first: to open and close a pipe is an error of its writer.
+            if not stat.S_ISREG(path.stat().st_mode):
+                self.problem = f"{path}: not a regular file"
+                return False
             file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except (OSError, ValueError) as error:
             self.problem = f"{path}: {getattr(error, 'strerror', None) or error}"
             return False
         there = os.fstat(file)
-        if not stat.S_ISREG(there.st_mode):
-            os.close(file)
-            self.problem = f"{path}: not a regular file"
-            return False
         self._file, self._inode, self.problem = file, there.st_ino, ""
         self._restart()
         if self._begins_at_end:

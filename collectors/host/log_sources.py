@@ -71,10 +71,10 @@ class KmsgDevice:
     """The real device; raises OSError if it is not readable."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        if os.fstat(self._file).st_rdev != _KMSG:
-            os.close(self._file)
+        # The number is read first: to open a device may have an effect.
+        if path.stat().st_rdev != _KMSG:
             raise OSError(errno.ENODEV, "is another device than the kernel's log")
+        self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def record(self) -> bytes:
         return os.read(self._file, MOST_BYTES)
