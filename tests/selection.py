@@ -29,6 +29,10 @@ LONG = (
         "unit/replay/test_policy_comparison.py::test_both_policies_decide_the_same_findings",
         "a whole recording through the stages and two policies",
     ),
+    Choice(
+        "unit/decide/test_histories.py::test_many_histories_keep_every_promise",
+        "two thousand random histories of decide; each takes a fifth of a second",
+    ),
     Choice("contract/docs/test_site.py", "builds the whole site"),
     Choice("contract/test_sbom.py", "resolves every package"),
 )

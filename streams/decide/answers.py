@@ -102,6 +102,8 @@ def _on_order_result(core: Core, remedy: Remedy, result: RemediationResult) -> N
     if result.outcome is Outcome.ACCEPTED:
         if not own.accepted_by and repairs.is_order_allowed(core, remedy):
             own.accepted_by, own.issued_ns = result.actor, core.now_ns
+            if own.record.action in REPAIR_ACTIONS:
+                remedies.forget_restores(core, remedy)
             own.record = core.emit(
                 replace(
                     own.record, state=State.ACCEPTED, reason="accepted", actor=result.actor, instance=result.instance
@@ -251,9 +253,9 @@ def _reject(core: Core, remedy: Remedy, control: Control, reason: str) -> str:
 def _hold_rejection(core: Core, remedy: Remedy) -> None:
     """Retain the inputs of a decision that a person ended, so that they are not decided again."""
     for identity in remedy.record.finding_ids:
-        case = core.state.cases.get(identity)
-        if case is not None and case.decided is not None and case.decided not in case.rejected:
-            case.rejected.append(case.decided)
+        if (case := core.state.cases.get(identity)) is not None:
+            present = remedy.record.action, case.finding.severity, case.finding.cause
+            case.rejected += [one for one in {case.decided, present} if one is not None and one not in case.rejected]
 
 
 def _approve(core: Core, remedy: Remedy, control: Control, reason: str) -> str:

@@ -151,9 +151,14 @@ def _move(core: Core, remedy: Remedy, now: str) -> None:
     reason = f"the inventory names {former.id} {now}"
     remedy.record = replace(remedy.record, target=_subject(core.fabric.topology, former, now))
     if remedy.state is State.CLOSED:
+        if remedy.isolates:
+            remedy.record = core.emit(replace(remedy.record, reason=reason), is_open=False)
         return
     if remedy.order is not None and not remedy.order.accepted_by:
         remedies.close_order(core, remedy, reason, State.DENIED)
+    elif remedy.order is not None:
+        order = replace(remedy.order.record, target=remedy.record.target, reason=reason)
+        remedy.order.record = core.emit(order)
     if remedy.state is State.APPROVED:
         remedies.move(core, remedy, Event.REVOKE, reason, constraint="inventory")
     elif remedy.state not in NOT_BEGUN:

@@ -63,15 +63,7 @@ def recover(core: Core, history: Sequence[Remediation]) -> None:
     state = core.state
     memories, state.remembered = memory.gather(history)
     state.repairs.recover(history)
-    past: dict[str, _Past] = {}
-    holders: dict[str, dict[str, None]] = {}
-    for record in history:
-        state.watermark_ns = max(state.watermark_ns, record.decided_at_ns or 0)
-        attempts = state.attempts.setdefault(record.finding_ids[0] if record.finding_ids else "", {})
-        attempts[record.action.name] = max(record.attempt, attempts.get(record.action.name, 0))
-        if record.id not in past or record.revision > past[record.id].record.revision:
-            past.setdefault(record.id, _Past(record)).add(record)
-            _follow(record, state, holders.setdefault(record.target.id, {}))
+    past, holders = _read(history, state)
     orders = []
     restored = _restore(core, {identity: replace(one.record, memory="") for identity, one in past.items()}, memories)
     for one in past.values():
@@ -82,7 +74,7 @@ def recover(core: Core, history: Sequence[Remediation]) -> None:
             # A version without states published it. Its state is unknown, so it is not continued.
             _log.warning("remediation without a state is not continued", remediation=record.id, target=record.target.id)
             continue
-        if record.action in _ORDERS or (record.action in REPAIR_ACTIONS and holding and record.id not in holding):
+        if _is_order(record):
             orders.append(record)
         elif record.state is not State.CLOSED:
             remedies.add(core, _remedy(one, holding))
@@ -92,6 +84,25 @@ def recover(core: Core, history: Sequence[Remediation]) -> None:
         remedy = core.holder(order.target.id)
         if remedy is not None and remedy.id not in restored:
             _adopt_order(core, remedy, order)
+
+
+def _read(
+    history: Sequence[Remediation], state: DecideState
+) -> tuple[dict[str, _Past], dict[str, dict[str, None]]]:  # fmt: skip
+    """Return the revisions of each remediation, and of each target those that have it out; fill the isolations."""
+    past: dict[str, _Past] = {}
+    holders: dict[str, dict[str, None]] = {}
+    for record in history:
+        state.watermark_ns = max(state.watermark_ns, record.decided_at_ns or 0)
+        attempts = state.attempts.setdefault(record.finding_ids[0] if record.finding_ids else "", {})
+        attempts[record.action.name] = max(record.attempt, attempts.get(record.action.name, 0))
+        known = past.get(record.id)
+        if known is not None and known.record.target.id != record.target.id:
+            _rename(known.record, record, state, holders)
+        if known is None or record.revision > known.record.revision:
+            past.setdefault(record.id, _Past(record)).add(record)
+            _follow(record, state, holders.setdefault(record.target.id, {}))
+    return past, holders
 
 
 def _restore(core: Core, last: Mapping[str, Remediation], memories: Mapping[str, Memory]) -> set[str]:
@@ -109,6 +120,23 @@ def _restore(core: Core, last: Mapping[str, Remediation], memories: Mapping[str,
     return restored
 
 
+def _is_order(record: Remediation) -> bool:
+    """Return whether it is an order for a target that is out of service; only a decision on a finding has a penalty."""
+    return record.action in _ORDERS or (record.action in REPAIR_ACTIONS and record.penalty is None)
+
+
+def _rename(before: Remediation, after: Remediation, state: DecideState, holders: dict[str, dict[str, None]]) -> None:
+    """Move what a remediation has out of service to the name that the inventory gave to its target meanwhile."""
+    former, present, isolations = before.target.id, after.target.id, state.isolations
+    holding = holders.get(former, {})
+    if before.id in holding:
+        del holding[before.id]
+        holders.setdefault(present, {})[before.id] = None
+        isolations.active.setdefault(present, isolations.active[former])
+        if not holding:
+            del isolations.active[former]
+
+
 def _follow(record: Remediation, state: DecideState, holding: dict[str, None]) -> None:
     """Record the effect of one revision on its target: its isolation and its history."""
     at_ns, target, isolations = record.decided_at_ns or 0, record.target, state.isolations
@@ -117,8 +145,7 @@ def _follow(record: Remediation, state: DecideState, holding: dict[str, None]) -
     if record.action not in ISOLATES:
         return
     if record.state in _OUT:
-        # A repair of a target that is out of service is an order.
-        if not (record.action in REPAIR_ACTIONS and holding.keys() - {record.id}):
+        if not _is_order(record):
             holding[record.id] = None
             isolations.isolate(target.id, kind_of(record.action), target.pod, at_ns)
     elif record.state is not State.ESCALATED and record.id in holding and record.constraint != "left-out":

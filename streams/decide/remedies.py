@@ -11,7 +11,7 @@ from typing import Any
 from streams.decide import repair_hints
 from streams.decide.core import Core
 from streams.decide.guards import ISOLATES, TAKES_HOST_OUT, Decision
-from streams.decide.life_cycle import TIMEOUTS, Event, next_state
+from streams.decide.life_cycle import REPAIR_ACTIONS, TIMEOUTS, Event, next_state
 from streams.decide.repair_steps import repair_fields
 from streams.decide.state import ACTOR, Order, PastOrder, Remedy, TargetKind
 from streams.fabric.ids import remediation_id
@@ -99,6 +99,7 @@ def move(core: Core, remedy: Remedy, event: Event, reason: str, actor: str = ACT
     if before is State.CLOSED:  # automation acts or acted on it
         state.late.pop(remedy.id, None)
         state.remedies[remedy.id] = remedy
+        changes.setdefault("constraint", "")
     remedy.since_ns = core.now_ns
     outcome = repair_hints.outcome_fields(state.repairs, remedy, event)
     changes = {"verdict": _verdict(remedy, event), **outcome, **changes}
@@ -130,7 +131,7 @@ def _change_isolation(core: Core, remedy: Remedy, event: Event, after: State) ->
     if core.holders.get(remedy.target_id) == remedy.id:
         del core.holders[remedy.target_id]
     if event in _RELEASES or (before is State.APPROVED and after in (State.EXPIRED, State.CLOSED, State.DENIED)):
-        _release(core, remedy)
+        _release(core, remedy, is_back=event in (Event.RESTORED, Event.RETURNED, Event.TAKE_OVER))
     elif after is State.APPROVED or event is Event.ACCEPT_LATE or (after in _OUT and not remedy.isolates):
         _isolate(core, remedy)
 
@@ -219,18 +220,19 @@ def _isolate(core: Core, remedy: Remedy) -> None:
             move(core, watched, Event.HAND_OVER, f"{action.name} {remedy.id} takes the target out of service")
 
 
-def _release(core: Core, remedy: Remedy) -> None:
+def _release(core: Core, remedy: Remedy, *, is_back: bool) -> None:
+    """Return the target unless another remediation has it out; `is_back` is true if it is proven or reported."""
     if not remedy.isolates:
         return
     remedy.isolates, target_id = False, remedy.target_id
     other = core.other_holder(remedy)
-    if other is None:
-        core.state.isolations.restored(target_id, core.now_ns)
-        for late in core.state.late.values():
-            if late.target_id == target_id:
-                late.isolates = False
-    else:
+    left_out = [one for one in core.state.late.values() if one.isolates and one.target_id == target_id]
+    if other is not None:
         core.holders[target_id] = other.id
+    elif is_back or not left_out:
+        core.state.isolations.restored(target_id, core.now_ns)
+        for late in left_out:
+            late.isolates = False
     core.state.is_changed = True
 
 
@@ -326,6 +328,13 @@ def close_order(
         core.owners.pop(own.record.id, None)
     verdict = own.record.verdict if own.accepted_by else Verdict.REVOKED
     core.emit(replace(own.record, state=last, reason=reason, actor=actor, verdict=verdict, **changes), is_open=False)
+
+
+def forget_restores(core: Core, remedy: Remedy) -> None:
+    """Discard the former restores once automation begins a repair: their late results are older than the repair."""
+    for identity in [one for one, past in remedy.past_orders.items() if past.action not in REPAIR_ACTIONS]:
+        del remedy.past_orders[identity]
+        core.owners.pop(identity, None)
 
 
 def fail_order(core: Core, remedy: Remedy, reason: str, last: State, actor: str = ACTOR) -> None:
