@@ -64,12 +64,19 @@ class Connection:
         """Close the connection, with its settings and temporary tables."""
         self._raw.close()
 
-    def query(self, sql: str | bytes, output_format: str = "TabSeparated") -> Result:
+    def query(self, sql: str | bytes, output_format: str = "TabSeparated", max_bytes: int = 1 << 30) -> Result:
         """Run a text of the server and return its complete result; the engine would run several statements."""
         try:
             got = self._raw._conn.query(_encoded(sql), output_format, params={})  # noqa: SLF001 — the wrapper adds only notebooks
         except RuntimeError as error:
             raise from_engine(str(error)) from None
+        if got.size() > max_bytes:
+            raise ClickHouseError(
+                396,
+                "TOO_MANY_ROWS_OR_BYTES",
+                f"The result has {got.size()} bytes; in format {output_format} it may have {max_bytes}, "
+                "and any number in a format of rows, such as JSONEachRow or Native",
+            )
         return _result(got)
 
     def statement(self, text: bytes, output_format: str) -> Result:
@@ -77,11 +84,14 @@ class Connection:
         self._require_one(text)
         return self.query(text, output_format)
 
-    def document(self, text: bytes, output_format: str) -> Result:
-        """Run a SELECT and return its result as one document; its memory counts for the query."""
+    def document(self, text: bytes, output_format: str, max_bytes: int) -> Result:
+        """Run a SELECT and return its result as one document, whose memory in the engine counts for the query.
+
+        Raises ClickHouseError, before the result is copied, if it is longer than `max_bytes`.
+        """
         # Checked by EXPLAIN, because a SELECT would run.
         self._require_one(b"EXPLAIN AST " + text)
-        return self.query(text, output_format)
+        return self.query(text, output_format, max_bytes)
 
     def _require_one(self, text: bytes) -> None:
         try:

@@ -38,6 +38,7 @@ _OF_ROWS = frozenset(
         "MsgPack", "BSONEachRow", "Native", "Null",
     }
 )  # fmt: skip
+_WRITE_BYTES = 1 << 20
 _INPUT = INPUT_TABLE.decode()
 
 # Interval of the check for a disconnected client while the engine returns nothing.
@@ -50,8 +51,16 @@ class Execution:
     """The execution of one statement of a request."""
 
     def __init__(
-        self, engine: Engine, threads: Executor, connection: Connection, reply: Response, request: web.BaseRequest
+        self,
+        engine: Engine,
+        threads: Executor,
+        connection: Connection,
+        reply: Response,
+        request: web.BaseRequest,
+        document_bytes: int,
     ) -> None:
+        """Limit a result that is one document to `document_bytes`."""
+        self._document_bytes = document_bytes
         self._engine = engine
         self._threads = threads
         self._connection = connection
@@ -131,7 +140,9 @@ class Execution:
             if not whole:
                 blocks = await self._in_thread(lambda: self._connection.blocks(text, default_format))
             if blocks is None:  # one document, or WITH … INSERT
-                answer = await self._watched(lambda: self._connection.document(text, default_format), mark)
+                answer = await self._watched(
+                    lambda: self._connection.document(text, default_format, self._document_bytes), mark
+                )
                 await self._write(answer.data, revision)
                 return await self._reply.finish(answer)
             total = Result()
@@ -148,8 +159,12 @@ class Execution:
     async def _write(self, data: bytes, revision: int) -> None:
         """Write a whole result, with its blocks as the client's revision has them."""
         make = upgrade(revision, {})
-        for block in split(data) if wants_blocks(revision) else [data]:
-            await self._reply.write(make(block))
+        if wants_blocks(revision):
+            for block in split(data):
+                await self._reply.write(make(block))
+            return
+        for start in range(0, len(data), _WRITE_BYTES):
+            await self._reply.write(data[start : start + _WRITE_BYTES])
 
     async def _watched(self, work: Callable[[], T], mark: str) -> T:
         """Wait for a query; meanwhile check whether the client is connected, and send buffered data."""

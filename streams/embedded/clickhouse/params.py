@@ -48,6 +48,8 @@ class Limits:
     query_bytes: int = 8 << 20  # of one statement's text; the data of an INSERT is not counted
     reader_query_bytes: int = 256 << 10
     form_bytes: int = 16 << 20
+    document_bytes: int = 1 << 30  # of a result that is not in rows, and is held as a whole
+    reader_document_bytes: int = 64 << 20
     body_s: float = 600.0  # of a writer's whole body; of a reader's it is stall_s
     stall_s: float = 30.0
     """The longest wait for the next bytes of a request, for a client that reads its response, and for the next request

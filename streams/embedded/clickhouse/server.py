@@ -112,12 +112,13 @@ class HttpServer(web.Server):
         self, request: web.BaseRequest, call: QueryRequest, user: User, reply: Response
     ) -> web.StreamResponse:
         tables: list[ExternalTable] = []
+        limits = self._params.limits
         if request.content_type.startswith("multipart/"):
-            call, tables = await read_form(request, call, self._params.limits)
+            call, tables = await read_form(request, call, limits)
             text = call.query.encode(errors="surrogateescape")
             statement, data = await self._judged(text, user), _no_data()
         else:
-            body = RequestBody(request, call, self._params.limits, reader=user.read_only)
+            body = RequestBody(request, call, limits, reader=user.read_only)
             head = None if user.read_only else await self._judge(await body.read_head(), user, complete=False)
             statement = head or await self._judged(await body.read_statement(), user)
             data = body.data_from(statement.data_at or 0)
@@ -127,7 +128,9 @@ class HttpServer(web.Server):
             raise ClickHouseError(164, "READONLY", f"{user.name}: Cannot execute query in readonly mode")
         scope = QueryScope(settings, call.database, read_only, user.read_only, tables)
         async with self._scope(call, user, statement, scope) as connection:
-            return await Execution(self._engine, self._threads, connection, reply, request).run(call, statement, data)
+            document_bytes = limits.reader_document_bytes if user.read_only else limits.document_bytes
+            execution = Execution(self._engine, self._threads, connection, reply, request, document_bytes)
+            return await execution.run(call, statement, data)
 
     async def _judged(self, raw: bytes, user: User) -> Statement:
         statement = await self._judge(raw, user, complete=True)

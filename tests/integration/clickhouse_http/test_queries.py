@@ -34,6 +34,20 @@ def test_a_response_has_its_format_in_the_headers(client: Client) -> None:
     assert json.loads(headers["x-clickhouse-summary"])["read_rows"] == "1"
 
 
+@pytest.mark.parametrize(
+    "sql", ["FROM numbers(2) SELECT number", "(SELECT 1)", "WITH 1 AS x SELECT x", "(SELECT 1) UNION ALL (SELECT 2)"]
+)
+def test_every_form_of_a_select_may_be_a_document(reader: Client, sql: str) -> None:
+    """Its text is confirmed by EXPLAIN first."""
+    assert json.loads(reader.ask(f"{sql} SETTINGS max_threads = 1 FORMAT JSONCompact").text)["rows"] in {1, 2}
+
+
+def test_totals_are_in_a_result_of_rows(reader: Client) -> None:
+    """They would be missing from a result in pieces."""
+    sql = "SELECT number % 2 AS n, count() FROM numbers(4) GROUP BY n WITH TOTALS ORDER BY n"
+    assert reader.ask(sql).text == "0\t2\n1\t2\n\n0\t4"
+
+
 @pytest.mark.parametrize("name", ["JSON", "CSVWithNames", "XML", "JSONCompact", "Pretty"])
 def test_a_result_of_many_blocks_is_one_document(client: Client, name: str) -> None:
     """Streaming must not repeat a format's head for each block."""
@@ -41,6 +55,15 @@ def test_a_result_of_many_blocks_is_one_document(client: Client, name: str) -> N
     heads = {"JSON": '"meta"', "JSONCompact": '"meta"', "CSVWithNames": '"n"', "XML": "<meta>", "Pretty": " n "}
     assert few.count(heads[name]) == 1
     assert "2" in few
+
+
+def test_a_document_is_bounded_and_rows_are_not(client: Client, reader: Client) -> None:
+    """A result in JSON is held whole: by the memory of its query, and of a reader by 64 MiB."""
+    sql = "SELECT number AS n, repeat('x', 100) AS x FROM numbers({}) FORMAT {}"
+    assert reader.ask(sql.format(200_000, "JSONCompact")).status == 200
+    assert reader.ask(sql.format(900_000, "JSONCompact")).code in {241, 396}
+    assert client.ask(sql.format(10_000_000, "JSONCompact")).code == 241
+    assert len(reader.ask(sql.format(900_000, "JSONCompactEachRow")).body) > 90_000_000
 
 
 def test_a_large_result_is_streamed(client: Client) -> None:
