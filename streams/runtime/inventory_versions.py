@@ -68,7 +68,8 @@ class Versions:
         self.changes = 0
         """Counts new versions, as `job_changes` counts jobs, so that an owner detects changes cheaply."""
         self.job_changes = 0
-        self._unknown_hosts: set[str] = set()
+        self._unknown_hosts: dict[str, set[str]] = {}
+        """The unknown hosts of jobs at the last join, by the digest of the version."""
         self.positions: dict[str, int] = {}
         """The next offset of the topics of the inventory and the jobs, after their earlier records took effect."""
         self._joined: dict[str, Topology] = {}
@@ -83,6 +84,7 @@ class Versions:
         others = [known for known in self._sorted if known.digest != version.digest]
         others.insert(bisect_right([known.effective_ns for known in others], version.effective_ns), version)
         self._sorted = others
+        self._unknown_hosts = {known.digest: self._unknown_hosts.get(known.digest, set()) for known in others}
         self.changes += 1
 
     def needed(self, fresh: Iterable[Version], now_ns: int) -> list[Version]:
@@ -158,15 +160,15 @@ class Versions:
             published = {(job.job, job.device) for job in jobs}
             own = (job for job in topology.jobs if (job.job, job.device) not in published)
             self._joined[version.digest] = topology.with_jobs((*own, *jobs))
-            self._warn(topology, jobs)
+            self._warn(version.digest, topology, jobs)
         return self._joined[version.digest]
 
-    def _warn(self, topology: Topology, jobs: Iterable[JobRow]) -> None:
-        """Log the hosts of running jobs that the inventory lacks, when there are others than before."""
+    def _warn(self, digest: str, topology: Topology, jobs: Iterable[JobRow]) -> None:
+        """Log the hosts of running jobs that a version lacks, when there are others than before."""
         unknown = {job.device for job in jobs if job.end is None and job.device not in topology.devices}
-        if unknown - self._unknown_hosts:
+        if unknown - self._unknown_hosts.get(digest, set()):
             log.warning("jobs run on %s", unknown_hosts_text(unknown))
-        self._unknown_hosts = unknown
+        self._unknown_hosts[digest] = unknown
 
 
 _NAMES = 5

@@ -127,6 +127,20 @@ def test_a_name_of_a_node_may_differ_in_case_and_domain(node: str, host: str) ->
     assert found[1].jobs_on_unknown_hosts(10) == (() if host in names else ("j",))
 
 
+def test_jobs_on_unknown_hosts_are_logged_once_for_each_version(caplog: pytest.LogCaptureFixture) -> None:
+    """Two versions are joined in turn with each change of a job; only another unknown host is news."""
+    published = versions(a=1, b=5)
+    for n, hosts in enumerate((["x"], ["x"], ["x", "y"])):
+        for host in hosts:
+            published.set_job(f"j{n}/{host}", models.Job(f"j{n}", host, 5))
+        for at in (2, 6):
+            assert published.at(at) is not None
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "jobs run on 1 hosts that the inventory lacks (x)", "jobs run on 1 hosts that the inventory lacks (x)",
+        "jobs run on 2 hosts that the inventory lacks (x, y)", "jobs run on 2 hosts that the inventory lacks (x, y)",
+    ]  # fmt: skip
+
+
 def test_the_same_version_published_again_moves_to_its_new_time() -> None:
     """One digest is one version: if it is published again, the newer effective time counts."""
     published = versions(a=10, b=20)
