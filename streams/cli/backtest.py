@@ -110,7 +110,7 @@ def score(
     truth: Annotated[Path, typer.Option(help="Ground truth, as CSV.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Print precision, recall and time to detect per condition; exit 1 unless precision and recall are 1.
+    """Print precision, recall and time to detect per condition; exit 1 unless both are 1 and nothing is repeated.
 
     Example: `railsight score --findings findings.jsonl --truth truth.csv`.
     """

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 import orjson
 
 from streams.fabric.ids import Port
+from streams.replay.publications import Publication, publications
 from streams.wire import codec
 from streams.wire.errors import Misconfigured, Reject
 from streams.wire.models import Condition, Finding, Remediation, Severity, Status
@@ -52,6 +53,8 @@ class ScoredFinding:
     end_ns: int | None
     detected_ns: int
     excused: bool
+    findings: int = 1
+    """The number of merged findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ class Score:
     invented: tuple[ScoredFinding, ...]
     false_pages: tuple[str, ...] = ()
     """Ids of findings that paged and were retracted later."""
+    published: tuple[Publication, ...] = ()
+    """All findings that were not retracted, with their revisions."""
 
     @property
     def precision(self) -> float:
@@ -89,9 +94,14 @@ class Score:
         return len(self.found) / (len(self.found) + len(self.missed)) if self.found or self.missed else 1.0
 
     @property
+    def repeated(self) -> tuple[Publication, ...]:
+        """The findings that repeat another, or have more revisions than a reader needs."""
+        return tuple(one for one in self.published if one.is_twin or one.is_flood)
+
+    @property
     def perfect(self) -> bool:
-        """True if no fault was missed and no finding was invented."""
-        return self.precision == 1.0 and self.recall == 1.0
+        """True if no fault was missed, no finding was invented, and none was published repeatedly."""
+        return self.precision == 1.0 and self.recall == 1.0 and not self.repeated
 
     def for_condition(self, condition: Condition) -> "Score":
         """Return the score of one condition."""
@@ -99,6 +109,7 @@ class Score:
             tuple(match for match in self.found if match.truth.condition is condition),
             tuple(truth for truth in self.missed if truth.condition is condition),
             tuple(finding for finding in self.invented if finding.condition is condition),
+            published=tuple(one for one in self.published if one.condition is condition),
         )
 
     def conditions(self) -> list[Condition]:
@@ -160,6 +171,7 @@ def score(revisions: Iterable[Finding], truths: Sequence[Truth], hold_s: float =
         tuple(truth for truth in merged_truths if truth not in used_truths),
         tuple(one for one in merged_findings if one not in used_findings and not one.excused),
         tuple(sorted(f.id for f in last.values() if f.status is Status.RETRACTED and _paged(f, revisions, hold_s))),
+        publications(revisions),
     )
 
 
@@ -194,7 +206,8 @@ def _merge_findings(findings: Iterable[Finding], tolerances: dict[tuple[Conditio
         )
         if group and (group[-1].end_ns is None or one.start_ns - group[-1].end_ns <= gap_ns):
             end_ns = None if group[-1].end_ns is None or one.end_ns is None else max(group[-1].end_ns, one.end_ns)
-            group[-1] = replace(group[-1], end_ns=end_ns, excused=group[-1].excused and excused)
+            known = group[-1]
+            group[-1] = replace(known, end_ns=end_ns, excused=known.excused and excused, findings=known.findings + 1)
         else:
             group.append(one)
     return [one for group in groups.values() for one in group]
@@ -259,6 +272,11 @@ def as_dict(score: Score) -> dict[str, Any]:
             for finding in score.invented
         ],
         "false_pages": list(score.false_pages),
+        "repeated": [
+            f"{one.condition.slug} {one.subject_id} from {_time(one.start_ns)}: {one.revisions} revisions"
+            + (", beside another finding" if one.is_twin else "")
+            for one in score.repeated
+        ],
     }
 
 
@@ -275,19 +293,25 @@ def _counts(score: Score) -> dict[str, Any]:
         "invented": len(score.invented),
         "precision": score.precision,
         "recall": score.recall,
+        "findings_per_fault": max((match.finding.findings for match in score.found), default=0),
+        "revisions_per_finding": max((one.revisions for one in score.published), default=0),
         "time_to_detect_s": {"median": median(delays), "worst": delays[-1]} if delays else None,
     }
 
 
 def as_table(score: Score) -> str:
     """Return the score as a plain text table, followed by the missed and invented findings."""
-    head = f"{'condition':<24}{'injected':>9}{'found':>7}{'missed':>8}{'invented':>10}{'median':>9}{'worst':>9}"
+    head = (
+        f"{'condition':<24}{'injected':>9}{'found':>7}{'missed':>8}{'invented':>10}{'median':>9}{'worst':>9}"
+        f"{'findings':>10}{'revisions':>10}"
+    )
     lines = [head]
     lines += [_line(condition, score.for_condition(condition)) for condition in score.conditions()]
     lines.append(f"precision {score.precision:.3g}, recall {score.recall:.3g}")
     lines += [f"missed: {name}" for name in as_dict(score)["missed"]]
     lines += [f"invented: {name}" for name in as_dict(score)["invented"]]
     lines += [f"false page: {identity}" for identity in score.false_pages]
+    lines += [f"repeated: {name}" for name in as_dict(score)["repeated"]]
     return "\n".join(lines)
 
 
@@ -297,7 +321,7 @@ def _line(condition: Condition, score: Score) -> str:
     delays = f"{times['median']:>8.1f}s{times['worst']:>8.1f}s" if times else f"{'-':>9}{'-':>9}"
     return (
         f"{condition.slug:<24}{counts['injected']:>9}{counts['found']:>7}{counts['missed']:>8}"
-        f"{counts['invented']:>10}{delays}"
+        f"{counts['invented']:>10}{delays}{counts['findings_per_fault']:>10}{counts['revisions_per_finding']:>10}"
     )
 
 

@@ -37,6 +37,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "conditions": {condition.slug: _row(outcome, condition) for condition in score.conditions()},
         "senders_elsewhere": outcome.senders._asdict(),
         "confidence": [list(share) for share in shares_of(outcome)],
+        "repeated": scored["repeated"],
         "missed": scored["missed"],
         "invented": scored["invented"],
         "retracted_pages": len(score.false_pages),
@@ -60,6 +61,7 @@ def _short_of_goals(outcome: Outcome) -> list[str]:
     with_delays = FABRICS[outcome.spec.fabric].promises_delays
     rows = {condition.slug: _row(outcome, condition) for condition in outcome.score.conditions()}
     short = [slug for slug, row in rows.items() if not _meets_goals(row, with_delays=with_delays)]
+    short += sorted({f"{one.condition.slug}, published repeatedly" for one in outcome.score.repeated})
     senders = outcome.senders
     if with_delays and senders.named < MIN_RATIO * senders.caused:
         short.append("senders of congestion/incast in other pods")
@@ -130,6 +132,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     )
     yield f"{values['pages']} pages, {len(outcome.false_pages)} false{shut}"
     yield from (f"false page: {page}" for page in values["false_pages"])
+    yield from (f"repeated: {name}" for name in values["repeated"])
     if values["fine"]:
         yield "all goals are met"
         return

@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 
 from streams.replay.driver import event_time
+from streams.replay.publications import publications
 from streams.replay.score import score
 from streams.wire.models import (
     CollectorStatus,
@@ -22,7 +23,7 @@ from streams.wire.models import (
     Remediation,
     Samples,
 )
-from tests.contract.detect.cases import LABELLED, case_messages, settled_s
+from tests.contract.detect.cases import LABELLED, case_findings, case_messages, settled_s
 from tests.worlds.host_world import HOST, HostWorld
 from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled
 from tests.worlds.observations import GNMI, NIC, SNMP, at
@@ -126,3 +127,9 @@ def test_all_sources_together_give_the_findings_of_one(slug: str) -> None:
     published = [f for f in run(of_all_sources(slug), world.topology) if isinstance(f, Finding)]
     own = score(published, [truth])
     assert (own.precision, own.recall) == (1.0, 1.0), own
+
+
+@pytest.mark.parametrize("slug", LABELLED)
+def test_no_finding_is_published_repeatedly(slug: str) -> None:
+    """Neither a twin nor more revisions than a reader needs."""
+    assert [one for one in publications(case_findings(slug)) if one.is_twin or one.is_flood] == []

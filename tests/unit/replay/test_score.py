@@ -1,6 +1,7 @@
 """Tests each sentence of the definition of the score in DESIGN 6."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,28 @@ def test_zero_over_zero_is_one() -> None:
     missed, invented = score([], [T]), score([_found(1, 2)], [])
     assert (missed.precision, missed.recall, missed.perfect) == (1.0, 0.0, False)
     assert (invented.precision, invented.recall, invented.perfect) == (0.0, 1.0, False)
+
+
+@pytest.mark.parametrize(
+    ("found", "repeated"),
+    [
+        ([_found(1000, 1050), _found(1050, 1100, "g")], 0),
+        ([_found(1000, 1060), _found(1050, 1100, "g")], 1),
+        ([_found(1000), _found(1050, 1100, "g")], 1),
+        ([_found(1000, 1100), _found(1000, 1100, "g", status=Status.RETRACTED)], 0),
+        ([_found(1000, 1100, revision=n) for n in range(20)], 0),
+        ([_found(1000, 1100, revision=n) for n in range(21)], 1),
+    ],
+    ids=["one after the other", "a twin", "a twin of an open one", "a retracted one", "20 revisions", "21 revisions"],
+)
+def test_a_twin_and_a_flood_of_revisions_are_no_perfect_score(found: list[Finding], repeated: int) -> None:
+    """Precision and recall stay 1; the report names the finding and has both numbers."""
+    result = score(found, [T])
+    assert (result.precision, result.recall, len(result.repeated), result.perfect) == (1.0, 1.0, repeated, not repeated)
+    row = as_dict(result)["conditions"]["link/down"]
+    counts = Counter(one.id for one in found if one.status is not Status.RETRACTED)
+    assert (row["findings_per_fault"], row["revisions_per_finding"]) == (len(counts), max(counts.values()))
+    assert ("repeated: link/down" in as_table(result)) is bool(repeated)
 
 
 def test_time_to_detect_is_from_the_faults_start() -> None:
