@@ -191,7 +191,9 @@ class Measure:
         symptoms += self._liveness.on_sample(state, at_ns, arrived_ns)
         if boot_id and at_ns == state.last_ns:
             state.boot_id = boot_id
-        symptoms += self._on_arrival_clock(max(arrived_ns, at_ns))
+        symptoms += self._liveness.on_arrival_clock(max(arrived_ns, at_ns))
+        if self._restarts.pending:
+            symptoms += self._restarts.due(self._liveness.arrival_ns)
         if symptoms:
             self._found += [(number, symptom) for symptom in symptoms]
         is_final = at_ns < state.last_ns - self._sender.spec.lateness_ns

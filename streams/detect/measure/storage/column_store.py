@@ -144,7 +144,7 @@ class ColumnStore(DeviceArrays):
 
     changed_ns: Times
     """Device and column -> the last reading in which a counter moved; see refresh_periods.py for these five."""
-    moves: npt.NDArray[np.int8]
+    moves: npt.NDArray[np.uint8]
     score: npt.NDArray[np.int8]
     stood: npt.NDArray[np.bool_]
     period_ns: Times
@@ -162,8 +162,10 @@ class ColumnStore(DeviceArrays):
         self._array("values", "cr", dtype, self.absent)
         self._array("at_ns", "c", np.int64, 0)
         self._array("typical_interval_ns", "", np.int64, NEVER_NS)
-        for name, kind in (("changed_ns", "i8"), ("moves", "i1"), ("score", "i1"), ("stood", "?"), ("period_ns", "i8")):
+        for name, kind in (("changed_ns", "i8"), ("moves", "u1"), ("score", "i1"), ("stood", "?"), ("period_ns", "i8")):
             self._array(name, "c", np.dtype(kind), 0)
+        self.has_slow, self.has_unproven = False, True
+        """True if a byte counter of a device has stood still; and if one may not have moved often enough."""
         self._array("carrier", "r", np.int8, 0)
         self.has_carriers = False
         """True if a port has been down."""
@@ -183,6 +185,7 @@ class ColumnStore(DeviceArrays):
     def clear(self, device: int) -> None:
         """Discard all readings of a device."""
         super().clear(device)
+        self.has_unproven = True
         for cells in self.per_cell_times.values():
             cells[device] = 0
 

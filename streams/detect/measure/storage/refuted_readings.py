@@ -30,7 +30,7 @@ def without_dark_ber(gauges: TableDelta) -> Cells:
     if ber is None:
         return gauges.values
     dark = gauges.values[:, ber] <= 0
-    if not np.count_nonzero(dark):
+    if not np.logical_or.reduce(dark, axis=None):
         return gauges.values
     limits = dict(_DARK)
     no_signal = np.zeros_like(dark)
@@ -53,7 +53,7 @@ def with_carriers(counters: TableDelta, gauges: TableDelta) -> Cells:
         return gauges.values
     is_down = gauges.values[:, position] <= 0
     store, devices = gauges.store, gauges.devices
-    if not np.count_nonzero(is_down):
+    if not np.logical_or.reduce(is_down, axis=None):
         if store.has_carriers:
             store.carrier[devices] = 0
         return gauges.values
