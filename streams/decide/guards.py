@@ -217,13 +217,16 @@ def cool_down(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 def job(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Ask for approval of an action that interrupts a job, or may: without jobs, or with jobs on unknown hosts."""
+    """Ask for approval of an action that interrupts a job, or may: jobs are not recent, or on unknown hosts."""
     if proposal.action not in INTERRUPTS_JOB:
         return None
     if not context.topology.jobs:
         return GuardResult(Verdict.NEEDS_APPROVAL, 13, "job", 0)
     if jobs := context.topology.jobs_on(proposal.devices, context.now_ns):
         return GuardResult(Verdict.NEEDS_APPROVAL, 13, "job", 0, len(jobs), ", ".join(jobs))
+    unchanged_s = (context.now_ns - context.topology.placement.changed_ns(context.now_ns)) / 1e9
+    if unchanged_s > _UNCHANGED_S:
+        return GuardResult(Verdict.NEEDS_APPROVAL, 13, "age of jobs", _UNCHANGED_S, unchanged_s)
     if jobs := context.topology.jobs_on_unknown_hosts(context.now_ns):
         names = ", ".join(jobs[:_SHOWN]) + (", …" if len(jobs) > _SHOWN else "")
         return GuardResult(
@@ -233,6 +236,9 @@ def job(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 _SHOWN = 5
+
+_UNCHANGED_S = 86_400
+"""If no job began or ended for a day, the scheduler or its collector may not answer (choice)."""
 
 
 GUARDS: tuple[Guard, ...] = (

@@ -100,7 +100,7 @@ FOLLOWING = {Action.RESTORE_LINK, Action.UNCORDON_HOST, Action.REBOOT_HOST}
 def acting() -> Decide:
     """Return the stage with the shipped policy; a job on another host, so that jobs are known."""
     stage = deciding()
-    begin = datetime.fromtimestamp(0, UTC).isoformat()
+    begin = datetime.fromtimestamp(at(0) / 1e9, UTC).isoformat()
     stage.set_topology(topology(inventory(jobs=[job("llm", "p2-h2", begin)])))
     return stage
 

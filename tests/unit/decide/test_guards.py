@@ -443,8 +443,8 @@ def test_guard_12_the_cool_down(elapsed_s: float, guard: int) -> None:
 
 
 def test_guard_13_a_job_on_the_host() -> None:
-    """A person decides under a job, and where no job is known at all; not for a host without a job."""
-    start = datetime(1970, 1, 1, tzinfo=UTC)
+    """A person decides under a job, and where no job is known or changed lately; not for a host without a job."""
+    start = datetime.fromtimestamp(at(1_000_000 - HOUR) / 1e9, UTC)
     top = three_tiers(jobs=(Job("llm", "a-h0", start), Job("moe", "a-h0", start)))
     params = {"pod_cap_ratio": 1}
     decision = evaluate(proposal("a-h0", Action.CORDON_HOST), context(top, params=params))
@@ -453,6 +453,11 @@ def test_guard_13_a_job_on_the_host() -> None:
     assert evaluate(proposal("a-h1", Action.CORDON_HOST), context(top, params=params)).verdict is Verdict.APPROVED
     unknown = evaluate(proposal("a-h1", Action.REBOOT_HOST), context(three_tiers(), params=params))
     assert result(unknown) == (Verdict.NEEDS_APPROVAL, 13, "job", 0, None)
+    week = datetime.fromtimestamp(at(1_000_000 - 7 * 24 * HOUR) / 1e9, UTC)
+    for end in (week, None):  # the scheduler or its collector does not answer any more
+        dead = context(three_tiers(jobs=(Job("old", "a-h7", week, end),)), params=params)
+        decision = evaluate(proposal("a-h1", Action.CORDON_HOST), dead)
+        assert (decision.verdict, decision.constraint) == (Verdict.NEEDS_APPROVAL, "age of jobs")
     stray = three_tiers(jobs=(*top.jobs, Job("moe", "slinky-0", start), Job("old", "slinky-1", start, start)))
     decision = evaluate(proposal("a-h1", Action.CORDON_HOST), context(stray, params=params))
     assert result(decision) == (Verdict.NEEDS_APPROVAL, 13, "job", 0, 1)

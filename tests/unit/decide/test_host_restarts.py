@@ -44,7 +44,7 @@ FAULT = finding("p1-h1", Condition.HOST_GPU_FAULT, severity=Severity.CRITICAL, c
 
 def jobs_on(*hosts: str) -> Topology:
     """Return the fabric with a job on each of these hosts, so that jobs are known."""
-    start = datetime.fromtimestamp(0, UTC).isoformat()
+    start = datetime.fromtimestamp(at(0) / 1e9, UTC).isoformat()
     return topology(inventory(jobs=[job("llm", host, start) for host in hosts]))
 
 
