@@ -1,11 +1,13 @@
 """Tests the stage `decide` and the automation together, connected by the JSON of the public topics only."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from streams.decide.stage import Decide
 from streams.wire.models import Control, ControlKind, Status
 from streams.wire.models import RemediationState as State
 from tests.fixtures.automation import Devices, MemoryPlanner
@@ -19,9 +21,9 @@ PORT = "p1-l0/u0"
 class LinkLoop(Loop):
     """A loop with the settings of a link in memory."""
 
-    def __init__(self, folder: Path) -> None:
-        self.devices = Devices()
-        super().__init__(deciding(), folder, MemoryPlanner(self.devices))
+    def __init__(self, folder: Path, stage: Decide | None = None, devices: Devices | None = None) -> None:
+        self.devices = devices or Devices()
+        super().__init__(stage or deciding(), folder, MemoryPlanner(self.devices))
 
     @property
     def out(self) -> set[str]:
@@ -81,3 +83,19 @@ async def test_a_retracted_finding_does_not_restore_without_proof(loop: LinkLoop
     loop.stage.process([ended(finding(PORT, status=Status.RETRACTED), final=True)])
     await loop.advance(700)
     assert loop.out >= {"a policy", "z policy"} and "RESTORE_LINK" not in {name for name, _ in loop.states}
+
+
+async def test_of_two_automations_with_one_actor_one_acts(tmp_path: Path) -> None:
+    """Both accept before either is confirmed; the other instance answers FAILED, which has no effect."""
+    devices = Devices()
+    with (
+        closing(LinkLoop(tmp_path / "first", devices=devices)) as first,
+        closing(LinkLoop(tmp_path / "second", stage=first.stage, devices=devices)) as second,
+    ):
+        first.others, second.others = [second], [first]
+        first.stage.process([finding(PORT)])
+        await first.follow(first.stage.advance_watermark(at(10)))
+        await asyncio.gather(first.carry_out(10), second.carry_out(10))
+        assert devices.taken_out == {"a policy": 1, "z policy": 1}
+        assert first.last("DRAIN_LINK") is State.DRAINED
+        assert sorted([*first.outcomes, *second.outcomes]) == ["ACCEPTED", "ACCEPTED", "DONE", "FAILED"]
