@@ -293,6 +293,8 @@ class ReaderFuzzer(HttpFuzzer):
         finally:
             stop.set()
             writer.join()
+        if "Traceback" in self._server.log.read_text(errors="replace"):
+            self.outcome.breaches.append("the server's log has a stack trace")
         found = changes(before, files_of(self.engine))
         self.outcome.breaches += [f"the engine's folder differs: {found[:5]}"] if found else []
         self.outcome.breaches += [one for one in self.canaries.breaches() if one not in self.outcome.breaches]
@@ -342,7 +344,13 @@ class ReaderFuzzer(HttpFuzzer):
         if kind == 6:
             boundary = one(("x", "", _header(text[:70])))
             return Hostile({}, {"Content-Type": f"multipart/form-data; boundary={boundary}"}, self._garbled)
+        if kind == 7:
+            return Hostile(session, {}, self._with_a_byte)
         return Hostile(session)
+
+    def _with_a_byte(self, body: bytes) -> bytes:
+        at = self._rng.randrange(len(body) + 1)
+        return body[:at] + self._rng.choice((b"\xff", b"\x80'", b"'\xc3", b"$$\xfe$$", b"\0")) + body[at:]
 
     def _garbled(self, body: bytes) -> bytes:
         packed = self._rng.choice((gzip.compress, zlib.compress, bytes, lambda b: b"--x\r\n" + b))(body)

@@ -102,3 +102,12 @@ def test_an_error_in_midstream_is_raised(client: Any) -> None:
     ):
         list(stream)
     assert client.command("SELECT 1") == 1
+
+
+def test_a_statement_may_have_any_bytes_in_a_heredoc(client: Any) -> None:
+    """The engine's errors quote them, and the library cannot decode those."""
+    sink = pa.BufferOutputStream()
+    pa.parquet.write_table(pa.table({"a": [1, 2]}), sink)
+    data = bytes(sink.getvalue())
+    got = client.query("SELECT sum(a) FROM format(Parquet, $parquet$)", parameters={"$parquet$": data})
+    assert got.result_rows == [(3,)]

@@ -22,6 +22,9 @@ _AS_A_READER = "".join(f"&{name}={value}" for name, value in READER_SETTINGS.ite
 _NOT_STREAMED = "Code: 36. DB::Exception: Streaming query is not supported for query"
 """The begin of the engine's error for one complete statement that is no SELECT; a text is quoted only after it."""
 
+_ENGINE_ERRORS = (RuntimeError, UnicodeDecodeError)
+"""Errors of the library: it cannot decode a message that quotes bytes of a statement which are not UTF-8."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -68,8 +71,8 @@ class Connection:
         """Run a text of the server and return its complete result; the engine would run several statements."""
         try:
             got = self._raw._conn.query(_encoded(sql), output_format, params={})  # noqa: SLF001 — the wrapper adds only notebooks
-        except RuntimeError as error:
-            raise from_engine(str(error)) from None
+        except _ENGINE_ERRORS as error:
+            raise from_engine(_message(error)) from None
         if got.size() > max_bytes:
             raise ClickHouseError(
                 396,
@@ -96,9 +99,9 @@ class Connection:
     def _require_one(self, text: bytes) -> None:
         try:
             self._raw.send_query(text, "Null").cancel()
-        except RuntimeError as error:
-            if not str(error).startswith(_NOT_STREAMED):
-                raise from_engine(str(error)) from None
+        except _ENGINE_ERRORS as error:
+            if not _message(error).startswith(_NOT_STREAMED):
+                raise from_engine(_message(error)) from None
             return
         raise ClickHouseError(62, "SYNTAX_ERROR", "Syntax error: a SELECT begins with SELECT, WITH, FROM or (")
 
@@ -106,17 +109,17 @@ class Connection:
         """Start a SELECT whose result is returned in separately encoded blocks; None if it is another statement."""
         try:
             return Blocks(self._raw.send_query(text, output_format))
-        except RuntimeError as error:
-            if str(error).startswith(_NOT_STREAMED):
+        except _ENGINE_ERRORS as error:
+            if _message(error).startswith(_NOT_STREAMED):
                 return None
-            raise from_engine(str(error)) from None
+            raise from_engine(_message(error)) from None
 
     def insert(self, sql: str | bytes, input_format: str) -> "Insert":
         """Start an INSERT whose data follows in pieces."""
         try:
             return Insert(self._raw.send_insert(_encoded(sql), input_format))
-        except RuntimeError as error:
-            raise from_engine(str(error)) from None
+        except _ENGINE_ERRORS as error:
+            raise from_engine(_message(error)) from None
 
     def configure(self, settings: Mapping[str, str], database: str) -> None:
         """Set the settings and database of the next statements; request.py has checked the names."""
@@ -141,16 +144,16 @@ class Blocks:
         """Return the next block, or None at the end."""
         try:
             got = self._stream.fetch()
-        except RuntimeError as error:
-            raise from_engine(str(error)) from None
+        except _ENGINE_ERRORS as error:
+            raise from_engine(_message(error)) from None
         return None if got is None else _result(got)
 
     def close(self) -> None:
         """Discard the rest of the result."""
         try:
             self._stream.cancel()
-        except RuntimeError as error:
-            raise from_engine(str(error)) from None
+        except _ENGINE_ERRORS as error:
+            raise from_engine(_message(error)) from None
 
 
 class Insert:
@@ -165,23 +168,23 @@ class Insert:
             return
         try:
             self._stream.append(data)
-        except RuntimeError as error:
-            raise from_engine(str(error)) from None
+        except _ENGINE_ERRORS as error:
+            raise from_engine(_message(error)) from None
 
     def finish(self) -> Result:
         """Write the rest; acknowledged data is on disk as far as the engine's settings require."""
         try:
             done = self._stream.finish()
-        except RuntimeError as error:
-            raise from_engine(str(error)) from None
+        except _ENGINE_ERRORS as error:
+            raise from_engine(_message(error)) from None
         return Result(written_rows=done.rows_written, written_bytes=done.bytes_written, elapsed_s=done.elapsed)
 
     def cancel(self) -> None:
         """Cancel the INSERT; blocks that the engine has written stay, as on a server."""
         try:
             self._stream.cancel()
-        except RuntimeError as error:
-            raise from_engine(str(error)) from None
+        except _ENGINE_ERRORS as error:
+            raise from_engine(_message(error)) from None
 
 
 RESERVE_BYTES = 64 << 20
@@ -240,8 +243,8 @@ class Engine:
         address = self._address + ("&readonly=2" if read_only else "") + (_AS_A_READER if is_reader else "")
         try:
             connection = Connection(chdb.connect(address))  # type: ignore[no-untyped-call]
-        except RuntimeError as error:
-            raise from_engine(str(error)) from None
+        except _ENGINE_ERRORS as error:
+            raise from_engine(_message(error)) from None
         try:
             if is_reader:
                 connection.query(f"SET profile = {quoted(READER_PROFILE)}")
@@ -266,6 +269,14 @@ class Engine:
     def close(self) -> None:
         """Close the last connection."""
         self._keeper.close()
+
+
+def _message(error: Exception) -> str:
+    """Return the engine's message, also if the library wrapped the failure to decode it."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, UnicodeDecodeError):
+        cause = cause.__cause__ or cause.__context__
+    return str(error) if cause is None else bytes(cause.object).decode(errors="replace")
 
 
 def _encoded(sql: str | bytes) -> bytes:

@@ -327,6 +327,9 @@ def test_a_refused_request_writes_no_stack_trace(server: EmbeddedClickHouse, cli
     assert client.ask("SELECT 1", headers={"Content-Type": "multipart/form-data"}).code == 36
     assert client.ask(b"\xff\xfe", session_id="\u2028").status == 400
     assert client.ask("SELECT 1", headers={"Content-Encoding": "br"}).code == 89
+    for sql in (b"SELECT '\xff' FROM nope", b"SHOW TABLES LIKE '\xff' nope", b"SELECT $$\xff$$, nope FORMAT JSON"):
+        refused = client.ask(sql)
+        assert refused.code in {47, 60, 62}, refused.text
     assert "Traceback" not in server.log.read_text()
 
 
