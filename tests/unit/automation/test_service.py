@@ -13,10 +13,13 @@ from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
 from railsight_automation.messages import decode_remediation
 from railsight_automation.service import KafkaAnswers, Service
+from railsight_automation.signing import Verifier
 
 from streams.wire.models import InputLoss
-from streams.wire.topics import INPUT_LOSSES, decode
-from tests.fixtures.automation import ACTOR, CONFIRMED, NOW_NS, Devices, MemoryPlanner, remediation_json
+from streams.wire.signatures import Signer, load_private_key, new_private_key, public_text
+from streams.wire.topics import INPUT_LOSSES, REMEDIATIONS, decode
+from streams.wire.topics import Record as WireRecord
+from tests.fixtures.automation import ACTOR, CONFIRMED, NOW_NS, TARGET, Devices, MemoryPlanner, remediation_json
 
 
 class Partition(NamedTuple):
@@ -46,6 +49,8 @@ class FakeKafka:
     losses: list[InputLoss] = field(default_factory=list)
     headers: list[tuple[str, bytes]] = field(default_factory=list)
     """Of the last result."""
+    signed: dict[bytes | None, Record] = field(default_factory=dict)
+    """The records of values that are signed."""
     failures: int = 0
     confirms: bool = True
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
@@ -74,7 +79,8 @@ class FakeKafka:
                     await self.arrived.wait()
             except TimeoutError:
                 return {}
-        found = [Record(value, number) for number, value in enumerate(self.log)][self.next_offset :][:2]
+        found = [self.signed.get(value, Record(value, number)) for number, value in enumerate(self.log)]
+        found = found[self.next_offset :][:2]
         self.next_offset += len(found)
         return {P0: found}
 
@@ -109,12 +115,14 @@ class FakeKafka:
 
 
 @asynccontextmanager
-async def running(kafka: FakeKafka, folder: Path, devices: Devices | None = None) -> AsyncIterator[Journal]:
+async def running(
+    kafka: FakeKafka, folder: Path, devices: Devices | None = None, verifier: Verifier | None = None
+) -> AsyncIterator[Journal]:
     """Run the service on settings in memory."""
     journal = Journal(folder / "journal.jsonl")
     answers = KafkaAnswers(kafka, "results", ACTOR, lambda: NOW_NS, ConnectionError, retry_s=0.001, losses="losses")
     engine = Engine(journal, MemoryPlanner(devices or Devices()), answers, ACTOR, lambda: NOW_NS)
-    task = asyncio.create_task(Service(kafka, engine, journal, answers=answers, check_s=0.001).run())
+    task = asyncio.create_task(Service(kafka, engine, journal, answers=answers, check_s=0.001, verifier=verifier).run())
     try:
         yield journal
     finally:
@@ -212,3 +220,15 @@ async def test_what_was_interrupted_is_resumed_at_the_start(tmp_path: Path) -> N
     async with running(kafka, tmp_path):
         assert await kafka.until(1) == ["FAILED"]
     assert kafka.results[0]["detail"] == "interrupted by a restart; nothing was changed"
+
+
+async def test_with_trusted_keys_only_a_signed_order_is_carried_out(tmp_path: Path) -> None:
+    """An unsigned record is skipped like an unreadable one, and the next one is carried out."""
+    key = load_private_key(new_private_key(), "decide.pem")
+    value = remediation_json("r2")
+    signed = Signer(key, "east", "decide").sign(WireRecord(REMEDIATIONS, TARGET.encode(), value), NOW_NS)
+    kafka = FakeKafka([remediation_json("r1"), value], confirms=False)
+    kafka.signed[value] = Record(value, 1, signed.key, signed.headers)
+    async with running(kafka, tmp_path, verifier=Verifier([public_text(key)], "east")):
+        assert await kafka.until(1) == ["ACCEPTED"]
+    assert {result["remediationId"] for result in kafka.results} == {"r2"}
