@@ -73,13 +73,26 @@ def drain_fetched(consumer: Any) -> Iterator[tuple[TopicPartition, list[FetchedR
 def _unpacked(tp: TopicPartition, fetched: Any) -> list[FetchedRecord]:
     """Return the records from the fetch offset on; a fetch begins with a whole batch, which may start before it."""
     batches, start = fetched._records, fetched.next_fetch_offset  # noqa: SLF001
+    aborts = bool(fetched._aborted_transactions)  # noqa: SLF001 — none, except in topics of `decide`
     records: list[FetchedRecord] = []
     while batches.has_next():
         batch = batches.next_batch()
         if fetched._check_crcs and not batch.validate_crc():  # noqa: SLF001
             raise CorruptRecordException(f"{tp.topic}/{tp.partition}: the CRC of a batch is wrong")
-        if not batch.is_control_batch:
+        is_aborted = aborts and _is_aborted(fetched, batch)
+        if not (is_aborted or batch.is_control_batch):
             records += batch
         # Use the next offset of the batch; compaction may have removed its last record.
         fetched.next_fetch_offset = batch.next_offset
     return records if not records or records[0].offset >= start else [one for one in records if one.offset >= start]
+
+
+def _is_aborted(fetched: Any, batch: Any) -> bool:
+    """Return whether a batch belongs to an aborted transaction, as PartitionRecords of aiokafka does.
+
+    Brokers list aborted transactions only for a consumer that reads committed records.
+    """
+    fetched._consume_aborted_up_to(batch.base_offset)  # noqa: SLF001 — as above
+    if batch.is_control_batch and fetched._contains_abort_marker(batch):  # noqa: SLF001
+        fetched._aborted_producers.discard(batch.producer_id)  # noqa: SLF001
+    return bool(batch.is_transactional and batch.producer_id in fetched._aborted_producers)  # noqa: SLF001
