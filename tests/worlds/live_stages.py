@@ -1,6 +1,7 @@
 """The four stages as they run live: messages in order of arrival, wrong clocks, stages killed and restored."""
 
 import random
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -171,7 +172,10 @@ def histories(published: Iterable[Finding | Remediation]) -> dict[str, list[Find
     """Return by id all that was published, in order, without the numbers of the revisions."""
     found: dict[str, list[Finding | Remediation]] = {}
     for one in published:
-        found.setdefault(one.id, []).append(replace(one, revision=0))
+        numbered: Finding | Remediation = replace(one, revision=0)
+        if isinstance(numbered, Remediation):  # its memory has the revisions of its findings
+            numbered = replace(numbered, memory=re.sub(r'"revision":\d+', '"revision":0', numbered.memory))
+        found.setdefault(one.id, []).append(numbered)
     return found
 
 
