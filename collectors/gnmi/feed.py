@@ -105,9 +105,14 @@ class Feed:
 
     async def _process(self, slices: Iterator[None]) -> None:
         try:
-            await in_slices(slices, self._free.clear)
+            await in_slices(slices, self._on_large)
         finally:
             self._free.set()
+
+    def _on_large(self) -> None:
+        if self._free.is_set():
+            self._free.clear()
+            self._on_throttled()
 
     async def _processed(self, received_ns: int, charged: int = 0) -> None:
         if self._connection.is_bursting:

@@ -32,6 +32,8 @@ _SLOTS_PER_UPDATE = 16
 """The number of slots scanned for a delete that counts as one update."""
 _SLICE_VALUES, _SLICE_BYTES = 500, 1 << 16
 """The work of one slice: some 5 ms (measured for JSON of new interfaces, the slowest)."""
+_NEW_NODE = 25
+"""The cost of a path that is new, in values: it is compared with the paths of the profiles (measured: 180 us)."""
 BYTES_PER_UPDATE = 64
 """A typical update's size, by which the bytes of a large message are charged before they are decoded."""
 _UNKNOWN = 2**31
@@ -359,7 +361,9 @@ class Connection:
     def _read_json(self) -> None:
         while self._stack and self._slice_left > 0:
             items, depth_left = self._stack[-1]
+            created = self._known.created
             found = next(items, None)
+            self._slice_left -= _NEW_NODE * (self._known.created - created)
             if found is None:
                 self._stack.pop()
                 continue

@@ -166,6 +166,8 @@ class PathIndex:
         self._by_prefix: dict[bytes, dict[bytes, Node]] = {}
         self._by_elems: dict[Elems, Node] = {}
         self._known = 0
+        self.created = 0
+        """The number of nodes that were created: each costs as much as many known ones."""
 
     def below(self, prefix: bytes) -> dict[bytes, Node]:
         """Return the known paths under a prefix; `add` parses a missing one."""
@@ -217,6 +219,7 @@ class PathIndex:
         return self.node((*node.elems[:-1], Elem(step.name, keys))) if keys else node
 
     def _new(self, elems: Elems) -> Node:
+        self.created += 1
         if len(elems) > _DEEPEST or any(len(value) > _LONGEST_NAME for step in elems for _, value in step.keys):
             self._out_of_bounds()
             return Node(elems[:_DEEPEST], None, _NO_SLOT)
