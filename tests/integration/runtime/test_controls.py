@@ -49,7 +49,7 @@ async def test_a_second_terminal_approves(bootstrap: str) -> None:
     at = ("--bootstrap", bootstrap)
 
     listed = railsight("remediations", *at)
-    assert "aaaaaaaaaaaa" in listed.stdout and "5 one-sided evidence (observed 1, limit 2)" in listed.stdout
+    assert "aaaaaaaaaaaa" in listed.stdout and "one-sided evidence (guard 5, observed 1, limit 2)" in listed.stdout
     explained = railsight("remediations", "explain", "aaaa", *at)
     assert "  passes with  readings from the other end, or a person's approval" in explained.stdout.splitlines()
 
@@ -122,6 +122,8 @@ async def test_every_command_is_answered(bootstrap: str, tmp_path: Path) -> None
         assert "link:p1-l0/u0--s1/p1-l0" in shown and "taken" in shown
         code, shown = command("exclude", "add", "device:p1-l00", "--hours", "1")
         assert code == 1 and "the inventory has no device:p1-l00; nearest: device:p1-l0" in shown
+        code, shown = command("remediations", "close", "aaaa", "--because", "scrapped")
+        assert code == 0 and "CLOSED" in shown, shown
         code, shown = command("remediations", "close", "aaaa", "--because", "scrapped")
         assert code == 1 and "refused: " in shown
         code, shown = command("exclude", "remove", "link:s1/p1-l0--p1-l0/u0")
