@@ -8,6 +8,7 @@ next deadline, the oldest source) are in arrays beside the sources.
 import logging
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -112,13 +113,15 @@ class CollectorArrivals:
     """The times at which anything of a collector arrived: a sample or a status of any of its targets."""
 
     targets: set[str] = field(default_factory=set)
+    """The first targets; more than that many decide nothing."""
     newest_ns: int = 0
     gap_ns: tuple[int, int] = (0, 0)
     """The newest interval of the shortest limit and longer in which nothing arrived."""
 
     def add(self, target: str, arrived_ns: int) -> None:
         """Add an arrival."""
-        self.targets.add(target)
+        if len(self.targets) < _TARGETS_OF_COLLECTOR:
+            self.targets.add(target)
         if arrived_ns > self.newest_ns:
             if arrived_ns - self.newest_ns >= _SHORTEST_GAP_NS:
                 self.gap_ns = self.newest_ns, arrived_ns
@@ -372,6 +375,15 @@ class Liveness:
         """Return the number of other live sources of the device."""
         own = (self.sources.get((state.device, source)) for source in Source if source is not state.source)
         return sum(1 for other in own if other is not None and other.last_ns and not other.silent)
+
+    def dump(self) -> list[list[Any]]:
+        """Return the arrivals by collector for a snapshot, in JSON types; the sources are packed apart."""
+        return [[name, sorted(one.targets), one.newest_ns, one.gap_ns] for name, one in self._collectors.items()]
+
+    def load(self, data: list[list[Any]]) -> None:
+        """Restore the arrivals that `dump` returned, after the sources."""
+        for name, targets, newest_ns, gap_ns in data:
+            self._collectors[name] = CollectorArrivals(set(targets), newest_ns, tuple(gap_ns))
 
     def _arrivals(self, state: SourceState) -> "CollectorArrivals":
         known = self._collectors.get(state.collector)

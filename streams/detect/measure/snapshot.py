@@ -92,6 +92,7 @@ def _pack_sources(sources: list[SourceState], encoder: ArrayEncoder) -> dict[str
             for place, state in enumerate(sources)
             if state.arrived_ns > state.last_ns + TRANSPORT_NS
         ],
+        "status_gaps": [[n, *state.status_gap_ns] for n, state in enumerate(sources) if any(state.status_gap_ns)],
         "ended": [place for place, state in enumerate(sources) if state.ended],
         "clocks": [[place, *astuple(state.clock)] for place, state in enumerate(sources) if state.clock is not None],
     }  # fmt: skip
@@ -120,6 +121,8 @@ def _unpack_sources(head: dict[str, Any], decoder: ArrayDecoder) -> list[SourceS
             getattr(states[place], name).append(tuple(one))
     for place, arrived_ns in head["arrived"]:
         states[place].arrived_ns = arrived_ns
+    for place, begin_ns, end_ns in head.get("status_gaps", ()):  # 0.2.0 has none
+        states[place].status_gap_ns = begin_ns, end_ns
     for place in head.get("ended", ()):  # 0.1.0 has none
         states[place].ended = True
     for place, *clock in head["clocks"]:

@@ -285,6 +285,7 @@ class Measure:
         return {
             "facts": self._facts, "ports": self._ports, "collector_clocks": self._collector_clocks,
             "probes": self._probes, "host_rates": self._sender.host_rates, "restarts": self._restarts,
+            "collectors": self._liveness, "witnesses": self._readings,
         }  # fmt: skip
 
     def snapshot(self) -> bytes:

@@ -7,6 +7,7 @@ still again and again, or has not yet moved in three consecutive readings.
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from streams.detect.measure.storage.column_store import (
     Cells,
@@ -48,7 +49,8 @@ class RefreshPeriods:
             if not store.has_slow:
                 if np.logical_and.reduce(moved):  # the healthy case
                     if store.has_unproven:
-                        _prove(store, delta.devices, int(place))
+                        store.moves[cells] = store.moves[cells] << 1 | 1
+                        store.has_unproven = _has_unproven(store)
                     continue
                 store.has_slow = store.has_unproven = True
             unknown = _unrefreshed(delta, cells, moved)
@@ -58,10 +60,48 @@ class RefreshPeriods:
         return counts
 
 
-def _prove(store: ColumnStore, devices: Indices, place: int) -> None:
-    store.moves[devices, place] = store.moves[devices, place] << 1 | 1
-    known = store.at_ns[:, place] > 0
-    store.has_unproven = bool((store.moves[known, place] < _PROVEN).any())
+def has_periods(store: ColumnStore) -> npt.NDArray[np.bool_]:
+    """Return the devices that have a slow or unproven byte counter."""
+    places = [store.index_of[column] for column in _BYTES if column in store.index_of]
+    moves, known = store.moves[:, places], store.at_ns[:, places] > 0
+    found: npt.NDArray[np.bool_] = (
+        known & ((moves < _PROVEN) | (store.score[:, places] != 0) | store.stood[:, places])
+    ).any(axis=1)
+    return found
+
+
+def periods_of(store: ColumnStore, device: int) -> list[list[int]]:
+    """Return the state of each byte counter of a device for a snapshot."""
+    found = []
+    for number, column in enumerate(_BYTES):
+        if (place := store.index_of.get(column)) is not None and store.at_ns[device, place]:
+            at = device, place
+            state = store.moves[at], store.score[at], store.stood[at], store.changed_ns[at], store.period_ns[at]
+            found.append([number, *map(int, state)])
+    return found
+
+
+def restore_periods(store: ColumnStore, device: int, periods: list[list[int]]) -> None:
+    """Restore the states that `periods_of` returned."""
+    for number, moves, score, stood, changed_ns, period_ns in periods:
+        at = device, store.index_of[_BYTES[number]]
+        store.moves[at], store.score[at], store.stood[at] = moves, score, stood
+        store.changed_ns[at], store.period_ns[at] = changed_ns, period_ns
+        store.has_slow = store.has_slow or bool(score or stood)
+
+
+def assume_proven(store: ColumnStore) -> None:
+    """Set the byte counters of all known devices as moving, before the exceptions of a snapshot are restored."""
+    for column in _BYTES:
+        if (place := store.index_of.get(column)) is not None:
+            store.moves[store.at_ns[:, place] > 0, place] = _PROVEN
+
+
+def _has_unproven(store: ColumnStore) -> bool:
+    """Return whether a byte counter that a device has reported has not moved often enough."""
+    places = [store.index_of[column] for column in _BYTES if column in store.index_of]
+    moves, at_ns = store.moves[:, places], store.at_ns[:, places]
+    return bool(((moves < _PROVEN) & ((moves > 0) | (at_ns > 0))).any())
 
 
 def _unrefreshed(delta: TableDelta, cells: tuple[Indices, Indices], moved: Cells) -> Cells:
@@ -79,7 +119,7 @@ def _unrefreshed(delta: TableDelta, cells: tuple[Indices, Indices], moved: Cells
     store.changed_ns[cells] = np.where(moved, at_ns, changed_ns)
     store.moves[cells], store.score[cells], store.period_ns[cells] = moves, score, period_ns
     store.stood[cells] = ~moved
-    found: Cells = ~moved & (interval_ns <= limit_ns)
+    found: Cells = ~moved & (interval_ns < limit_ns)
     return found
 
 
