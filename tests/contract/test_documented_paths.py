@@ -1,6 +1,7 @@
-"""Every path, module, test and subcommand that a page names exists."""
+"""Every path, module, test and subcommand that a page names exists, in the commit that the page names, if any."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,23 @@ def missing_in(text: str) -> Iterator[str]:
             file = ROOT / path
             if not file.exists() or (test and f"def {test}(" not in file.read_text("utf-8")):
                 yield code
-    for module in re.findall(r"python3? -m ([\w.]+)", text):
-        file = ROOT / module.replace(".", "/")
-        is_missing = not file.with_suffix(".py").exists() and not (file / "__main__.py").exists()
-        if module.split(".")[0] in FOLDERS and is_missing:
+    for module, commit in re.findall(r"python3? -m ([\w.]+)(?=(?:[^`\n]*` of the commit (\w+))?)", text):
+        file = module.replace(".", "/")
+        if module.split(".")[0] in FOLDERS and not any(
+            _exists(path, commit) for path in (f"{file}.py", f"{file}/__main__.py")
+        ):
             yield module
     yield from (
         f"railsight {words}" for words in re.findall(r"`railsight ((?:[a-z][a-z_-]+ ?)+)", text) if unknown(words)
     )
+
+
+def _exists(path: str, commit: str) -> bool:
+    """Return whether the repository has a file now, or had it in a commit of its history."""
+    if not commit:
+        return (ROOT / path).exists()
+    command = ["git", "-C", str(ROOT), "cat-file", "-e", f"{commit}:{path}"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def unknown(words: str) -> bool:
@@ -62,6 +72,7 @@ def test_the_page_names_nothing_that_is_missing(page: Path) -> None:
         "`no_such_program.py`",
         "`tests/contract/test_documented_paths.py::test_nothing`",
         "`python -m lab.nothing`",
+        "`python -m lab.nothing --quick` of the commit 4e30b1e3",
         "`railsight findigs --follow`",
         "`railsight bench baselines`",
     ],

@@ -33,7 +33,7 @@ _FOLD_NS = ns(60)
 _MAX_FOLDED = 64
 """Minutes of one end and source; the oldest two are then joined."""
 
-HOLD_UP_S = 5.0
+HOLD_UP_S = 5
 """An up that lasts this long ends an outage (DETECTION 3)."""
 
 LINK_KINDS = frozenset({

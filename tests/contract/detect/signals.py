@@ -62,6 +62,10 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
         **dict.fromkeys((M.PCIE_STALLED_READ_SECONDS, M.PCIE_STALLED_WRITE_SECONDS), (_STORM, _INCAST)),
         M.SPEED_BPS: (_STORM, _COLLAPSE, _INCAST),
     },
+    "measure/storage/refuted_readings.py": {
+        **dict.fromkeys((M.OPER_UP, M.RX_BYTES, M.RX_PACKETS), (_FLAP, _DOWN)),
+        **dict.fromkeys((M.PRE_FEC_BER, M.RX_POWER_DBM, M.MEDIA_SNR_DB, M.HOST_SNR_DB, M.RX_LOS), (_DEGRADING,)),
+    },
     "measure/storage/selection_state.py": {M.PRE_FEC_BER: (_DEGRADING,)},
     "measure/peer_selection.py": {
         M.SPEED_BPS: (_RAIL, _IMBALANCE), M.RX_BYTES: (_RAIL,), M.TX_BYTES: (_RAIL, _IMBALANCE),
@@ -72,9 +76,9 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
 
 STORAGE = {
     "measure/storage/window_store.py", "measure/window_selection.py", "measure/port_quality.py",
-    "measure/port_states.py",
+    "measure/port_states.py", "measure/storage/refresh_periods.py",
 }  # fmt: skip
-"""Modules that retain and send what detectors, or `decide` before it restores a link, read elsewhere."""
+"""Modules that retain, correct and send what detectors, or `decide` before it restores a link, read elsewhere."""
 
 DERIVED: dict[Metric, tuple[tuple[str, ...], str]] = {
     M.FEC_CORRECTED_BITS: ((_DEGRADING,), "with `rx_bits`, the pre-FEC BER where none is read"),

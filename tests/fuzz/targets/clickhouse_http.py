@@ -77,15 +77,16 @@ def _parse_native(data: bytes) -> None:
 
 
 def _parse_request(data: bytes) -> None:
-    """Read method, then names and values of parameters, then those of headers."""
+    """Read method, names and values of parameters, in the URL and in a form with tables of these names, then headers."""
     texts = [part.decode("utf-8", "replace") for part in frames(data)]
     names = texts[1::2]
     pairs = list(zip(names, texts[2::2], strict=False))
     half = len(pairs) // 2
     headers = {name.lower(): value for name, value in pairs[half:]}
-    call = parse_request(texts[0] if texts else "GET", pairs[:half], headers)
-    call.with_form(dict(pairs), names)
-    _ = call.settings, call.database, call.default_format, call.protocol_version, call.session_timeout_s
+    method = texts[0] if texts else "GET"
+    form = parse_request(method, (), headers).with_form(dict(pairs[:half]), names[:half])
+    for call in (parse_request(method, pairs[:half], headers), form):
+        _ = call.settings, call.database, call.default_format, call.protocol_version, call.session_timeout_s
 
 
 TARGETS = (
