@@ -6,6 +6,7 @@ next deadline, the oldest source) are in arrays beside the sources.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,8 +99,10 @@ class SourceState:
             return self.cadence_ns
         known = [interval for interval in self.intervals_ns if interval >= _SAME_READING_NS]
         count = len(known)
-        if _MIN_LONG <= count < MIN_INTERVALS and min(known) > _LONG_NS and max(known) <= _REGULAR * min(known):
-            return max(known)
+        if _MIN_LONG <= count < MIN_INTERVALS and known[0] > _LONG_NS:
+            shortest, longest = min(known), max(known)
+            if shortest > _LONG_NS and longest <= _REGULAR * shortest:
+                return longest
         if count < MIN_INTERVALS:
             known, count = self.intervals_ns, len(self.intervals_ns)
             if count < MAX_INTERVALS:
@@ -117,11 +120,14 @@ class CollectorArrivals:
     newest_ns: int = 0
     gap_ns: tuple[int, int] = (0, 0)
     """The newest interval of the shortest limit and longer in which nothing arrived."""
+    has_room: bool = True
+    """False if no more targets are retained."""
 
     def add(self, target: str, arrived_ns: int) -> None:
         """Add an arrival."""
-        if len(self.targets) < _TARGETS_OF_COLLECTOR:
+        if self.has_room:
             self.targets.add(target)
+            self.has_room = len(self.targets) < _TARGETS_OF_COLLECTOR
         if arrived_ns > self.newest_ns:
             if arrived_ns - self.newest_ns >= _SHORTEST_GAP_NS:
                 self.gap_ns = self.newest_ns, arrived_ns
@@ -131,7 +137,7 @@ class CollectorArrivals:
         """Return whether nothing of several targets arrived in an interval."""
         begin_ns, end_ns = self.gap_ns
         is_none = self.newest_ns <= since_ns or begin_ns <= since_ns < until_ns < end_ns
-        return is_none and len(self.targets) >= _TARGETS_OF_COLLECTOR
+        return is_none and not self.has_room
 
 
 class Liveness:
@@ -158,7 +164,7 @@ class Liveness:
         """Devices in `sources` that are not in the inventory."""
         self.refused = 0
         """Counts messages of devices beyond the limit."""
-        self._collectors: dict[str, CollectorArrivals] = {}
+        self._collectors: defaultdict[str, CollectorArrivals] = defaultdict(CollectorArrivals)
 
     def restore(self, sources: Iterable[SourceState], arrival_ns: int) -> None:
         """Add the sources of a snapshot, before any message."""
@@ -166,7 +172,7 @@ class Liveness:
         for state in sources:
             self._add(state)
             self._schedule(state)
-            self._arrivals(state).add(state.device, max(state.arrived_ns, state.last_ns, state.status_ns))
+            self._collectors[state.collector].add(state.device, max(state.arrived_ns, state.last_ns, state.status_ns))
             if state.device not in self._devices:
                 self._unknown.add(state.device)
 
@@ -221,7 +227,12 @@ class Liveness:
             state.ended = False
         if arrived_ns > state.arrived_ns:
             state.arrived_ns = arrived_ns
-        self._arrivals(state).add(state.device, arrived_ns)
+        arrivals = self._collectors[state.collector]
+        is_new = arrivals.has_room and state.device not in arrivals.targets
+        if is_new or arrived_ns - arrivals.newest_ns >= _SHORTEST_GAP_NS:
+            arrivals.add(state.device, arrived_ns)
+        elif arrived_ns > arrivals.newest_ns:  # as `add` does, without a call for each message
+            arrivals.newest_ns = arrived_ns
         if at_ns <= last_ns:
             return list(self._late(state, at_ns)) if state.gaps else []
         symptoms: list[Symptom] = []
@@ -252,7 +263,7 @@ class Liveness:
         if status.at_ns - state.status_ns > state.limit_ns // 2:
             state.status_gap_ns = state.status_ns, status.at_ns
         state.status_ns, state.collector = status.at_ns, status.collector
-        self._arrivals(state).add(state.device, status.at_ns)
+        self._collectors[state.collector].add(state.device, status.at_ns)
         state.unreachable = "" if status.reachable else status.error or "not reachable"
         if status.ended != state.ended:
             state.ended = status.ended
@@ -383,11 +394,8 @@ class Liveness:
     def load(self, data: list[list[Any]]) -> None:
         """Restore the arrivals that `dump` returned, after the sources."""
         for name, targets, newest_ns, gap_ns in data:
-            self._collectors[name] = CollectorArrivals(set(targets), newest_ns, tuple(gap_ns))
-
-    def _arrivals(self, state: SourceState) -> "CollectorArrivals":
-        known = self._collectors.get(state.collector)
-        return known or self._collectors.setdefault(state.collector, CollectorArrivals())
+            has_room = len(targets) < _TARGETS_OF_COLLECTOR
+            self._collectors[name] = CollectorArrivals(set(targets), newest_ns, tuple(gap_ns), has_room)
 
     def _collector_silent(self, state: SourceState, at_ns: int) -> bool:
         """Return whether its newest status by then is older than half the limit, which is at least three cadences.
@@ -398,7 +406,7 @@ class Liveness:
         since_ns, (gap_begin_ns, gap_end_ns) = at_ns - state.limit_ns // 2, state.status_gap_ns
         if not state.ended and (0 < state.status_ns < since_ns or 0 < gap_begin_ns < since_ns < at_ns < gap_end_ns):
             return True
-        return bool(state.collector) and self._arrivals(state).has_none(since_ns, at_ns)
+        return bool(state.collector) and self._collectors[state.collector].has_none(since_ns, at_ns)
 
     def _resumed(self, state: SourceState, last_ns: int, at_ns: int, boot_id: int = 0) -> Symptom:
         """Return the symptom of the whole gap, which may not have been reported before."""
