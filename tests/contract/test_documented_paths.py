@@ -40,11 +40,15 @@ def missing_in(text: str) -> Iterator[str]:
 
 
 def _exists(path: str, commit: str) -> bool:
-    """Return whether the repository has a file now, or had it in a commit of its history."""
+    """Return whether the repository has a file now, or had it in a commit; a clone may lack that commit."""
     if not commit:
         return (ROOT / path).exists()
-    command = ["git", "-C", str(ROOT), "cat-file", "-e", f"{commit}:{path}"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    def has(name: str) -> bool:
+        command = ["git", "-C", str(ROOT), "cat-file", "-e", name]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    return not has(commit) or has(f"{commit}:{path}")
 
 
 def unknown(words: str) -> bool:
