@@ -1,9 +1,9 @@
 """Generates the fabric of a run and its messages, and records which messages Kafka acknowledged.
 
-The fabric has thirty-two host links, each of which goes down in about every tenth sequence. Every port carries the same
-traffic, and only the links of `Truth` go down, so that any other open finding at the end is a breach. The load behaves
-like a collector with a spool: a message stays in order in memory until it is acknowledged, and is sent again with the
-same identity after an error.
+The fabric has thirty-two host links, each of which goes down in about every tenth sequence. Every port that is up
+carries the same traffic, and only the links of `Truth` go down, so that any other open finding at the end is a breach.
+The load behaves like a collector with a spool: a message stays in order in memory until it is acknowledged, and is sent
+again with the same identity after an error.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
@@ -81,7 +82,8 @@ class Fabric:
             for device in self.inventory.devices
         }
         self._sequences: dict[tuple[str, str], int] = {}
-        self._readings: dict[str, int] = {}
+        self._octets: dict[str, npt.NDArray[np.uint64]] = {}
+        """Device -> the bytes of each of its ports; a port that is down counts none."""
         self._host_links = [link for link in self.inventory.links if link.role == "host-link"]
         self._used = 0
         self.truth = self.next_truth(0)
@@ -107,8 +109,9 @@ class Fabric:
         ports = self._ports[device]
         rows = tuple(port for port, _ in ports)
         up = np.array([subject_id(link) not in self.down for _, link in ports], np.float64)
-        reading = self._readings[device] = self._readings.get(device, 0) + 1
-        counters = np.full((len(_COUNTERS), len(rows)), reading * _BYTES_PER_READING, np.uint64)
+        octets = self._octets.get(device, np.zeros(len(rows), np.uint64))
+        self._octets[device] = octets = octets + up.astype(np.uint64) * np.uint64(_BYTES_PER_READING)
+        counters = np.tile(octets, (len(_COUNTERS), 1))
         return Samples(
             device=device,
             source=self._sources[device],
