@@ -128,8 +128,9 @@ _MUCH_SLOWER = 4
 def roles(
     ports: Sequence[Port], fabric: Iterable[str] = (), management: Iterable[str] = ()
 ) -> dict[str, tuple[Role, str]]:
-    """Return (role, evidence) by identity."""
+    """Return (role, evidence) by identity; a virtual netdev is a port only if a pattern other than `*` names it."""
     fabric, management = tuple(fabric), tuple(management)
+    explicit = [pattern for pattern in fabric if pattern.strip("*")]
     rdma = [port for port in ports if port.has_rdma and not port.is_virtual]
     without_route = [port for port in rdma if not port.has_default_route]
     compared = without_route or rdma
@@ -137,7 +138,7 @@ def roles(
     models = {_model(port) for port in compared if port.speed_bps == fastest and fastest}
     found = {}
     for port in ports:
-        if port.is_virtual:
+        if port.is_virtual and not port.matches(explicit):
             found[port.identity] = Role.VIRTUAL, "no port of its own"
         elif port.matches(fabric):
             found[port.identity] = Role.FABRIC, "configured in the settings"

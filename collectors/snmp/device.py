@@ -225,7 +225,8 @@ class DeviceReader:
         if self._restarts.observe(ticks, counted, engine_s, now_ns):
             self._ports = None
             self._facts_wanted.set()
-            detail = f"sysUpTime {ticks / 100:.0f} s"
+            trap = self._restarts.pending
+            detail = f"sysUpTime {ticks / 100:.0f} s" + (f", {trap.detail}" if trap is not None else "")
             self._restarts.pending = DeviceEvent(EventKind.DEVICE_REBOOT, "", now_ns, detail, self._restarts.boot_id)
 
     def _decide_restart(self, restart: DeviceEvent, cells: dict[bytes, Column]) -> None:
@@ -356,8 +357,12 @@ class DeviceReader:
         if (trap := notification(varbinds)) is None:
             return True
         now_ns = self._clock.now_ns()
-        if trap.kind is EventKind.DEVICE_REBOOT:  # by its agent; the next reading shows whether the device restarted
-            self._restarts.pending = DeviceEvent(trap.kind, "", now_ns, trap.detail)
+        if trap.kind is EventKind.DEVICE_REBOOT:
+            restart = DeviceEvent(trap.kind, "", now_ns, trap.detail)
+            if self._ports is None:
+                self._emitter.event(self.name, restart, now_ns)
+            else:  # of its agent; the next reading shows whether the device restarted
+                self._restarts.pending = restart
             return True
         name = trap.name if self._ports is None else self._ports.name.get(trap.row, "")
         if not name:
