@@ -17,7 +17,7 @@ from streams.cli.printing import Output, OutputForm, form_of, print_rows, print_
 from streams.fabric.checks import Problem, Tables, find_problems
 from streams.fabric.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
 from streams.fabric.clos import generate as generate_clos
-from streams.fabric.inventory import Inventory, RowChanges, compare, digest, filled, validate, write_folder
+from streams.fabric.inventory import Inventory, RowChanges, compare, digest, filled, first_names, validate, write_folder
 from streams.fabric.inventory_folder import table_files
 from streams.runtime.inventory_reader import inventory_in_effect
 from streams.runtime.topic_io import inventory_records, publish
@@ -32,8 +32,6 @@ inventory = typer.Typer(no_args_is_help=True, help="Generate, draft, import, che
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with devices, links, optionally ports and jobs.")]
 
 
-_SHOWN = 5
-"""The number of names that a line lists."""
 _SIZE = GenerateParams(gpus=1)
 
 
@@ -164,8 +162,8 @@ def draft(
     made = draft_inventory(reported, gpus_per_host, known)
     silent = sorted({device.name for device in made.inventory.devices} - {found.device for found in reported})
     if silent:
-        shown = f"{', '.join(silent[:_SHOWN])}{', …' if len(silent) > _SHOWN else ''}"
-        print_text(f"railsight inventory: {len(silent)} devices have reported nothing yet ({shown})", err=True)
+        names = first_names(silent)
+        print_text(f"railsight inventory: {len(silent)} devices have reported nothing yet ({names})", err=True)
     _write_draft(made, folder, "LLDP", as_json)
 
 

@@ -5,7 +5,7 @@ other. topology.py derives far ends, home pods and uplinks.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -97,6 +97,11 @@ _SHOWN = 5
 _Row = TypeVar("_Row", Device, Link)
 
 
+def first_names(names: Sequence[str]) -> str:
+    """Return the first names for a line of text, with an ellipsis if there are more."""
+    return f"{', '.join(names[:_SHOWN])}{', …' if len(names) > _SHOWN else ''}"
+
+
 @dataclass(frozen=True, slots=True)
 class RowChanges:
     """The names of the added, removed and changed rows of one table, in the order of the tables."""
@@ -113,7 +118,7 @@ class RowChanges:
 
     def __str__(self) -> str:
         parts = [
-            f"{len(names)} {what} ({', '.join(names[:_SHOWN])}{', …' if len(names) > _SHOWN else ''})"
+            f"{len(names)} {what} ({first_names(names)})"
             for what, names in (("added", self.added), ("removed", self.removed), ("changed", self.changed))
             if names
         ]
