@@ -32,6 +32,7 @@ from streams.runtime.local_pipeline import railsight_command
 from streams.wire.topics import AUTOMATION, COLLECTOR, CONTROLS, REMEDIATION_RESULTS, STAGES
 from tests.fixtures.certificates import CertificateAuthority
 from tests.fixtures.external_programs import program
+from tests.fixtures.running_task import run_beside
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -273,7 +274,6 @@ def test_a_fault_is_found_stored_paged_and_answered_and_nothing_is_denied(tmp_pa
 
 async def check_path(path: WholePath, stack: ExitStack) -> None:
     """Start all parts, and wait for the finding in ClickHouse, its alert, the answer, and the bridged reading."""
-    sending = asyncio.create_task(send_lines(path))
     simulation, *others = parts(path)
     processes = [stack.enter_context(running(path.folder, *simulation))]
     targets = path.folder / "sim/targets.json"
@@ -295,8 +295,7 @@ async def check_path(path: WholePath, stack: ExitStack) -> None:
     async def is_bridged() -> bool:
         return bool(path.query(f"SELECT device FROM samples WHERE device = '{BRIDGED}' LIMIT 1"))
 
-    await until("a finding in ClickHouse with an alert", is_alerted, processes)
-    await until("an answer of the automation", is_answered, processes)
-    await until("the reading of the bridge in ClickHouse", is_bridged, processes)
-    assert not sending.done()
-    sending.cancel()
+    async with run_beside(send_lines(path)):
+        await until("a finding in ClickHouse with an alert", is_alerted, processes)
+        await until("an answer of the automation", is_answered, processes)
+        await until("the reading of the bridge in ClickHouse", is_bridged, processes)

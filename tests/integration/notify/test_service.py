@@ -17,6 +17,7 @@ from streams.wire.errors import Retry
 from streams.wire.models import Control, ControlKind, Progress, Rejected, Status
 from streams.wire.topics import CONTROLS, FINDINGS_OPEN, PROGRESS, REJECTED, Record, encode
 from tests.fixtures.ports import free_port
+from tests.fixtures.running_task import run_beside
 from tests.integration.notify.conftest import (
     Receivers,
     Server,
@@ -54,8 +55,7 @@ async def test_a_wrong_clock_of_its_host_changes_no_page(
             await send(producer, encode(PROGRESS, Progress("decide", 0, 1, time.time_ns())))
             await asyncio.sleep(0.3)
 
-    sending = asyncio.create_task(progress())
-    try:
+    async with run_beside(progress()):
         await publish(producer, fresh())
         began = time.monotonic()
         async with running_by(WrongClock(ahead_s), bootstrap, alertmanager, hold_s=3):
@@ -63,8 +63,6 @@ async def test_a_wrong_clock_of_its_host_changes_no_page(
             assert time.monotonic() - began >= 3
             await publish(producer, fresh(revision=2, status=Status.RESOLVED, resolved_at_ns=time.time_ns()))
             await until(lambda: receivers.to("on-call", "resolved"), 30)
-    finally:
-        sending.cancel()
     assert [one["status"] for one in receivers.to("on-call")] == ["firing", "resolved"]
 
 
