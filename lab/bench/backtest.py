@@ -53,7 +53,7 @@ def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, 
     write_folder(inventory, folder / "inventory")
     made = write_recording(inventory, folder, seconds, cadence_s, seed)
     source = replay.Recording((made.samples,), (made.events,), None, made.status, None, folder / "inventory")
-    topology, settings = replay.read_topology(source.inventory), Settings()
+    topology, settings = replay.read_topology(source.inventory, RejectedRows()), Settings()
 
     def speed(work: Callable[[], Any]) -> tuple[float, float]:
         began_s, cpu_s = time.perf_counter(), time.process_time()

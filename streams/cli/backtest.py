@@ -61,8 +61,8 @@ def backtest(
         settings, other = settings_of(config), None if against is None else settings_of(against)
     else:
         settings, other = with_policy(config, policy), None if against is None else with_policy(config, against)
-    if samples and since is None and until is None:
-        recording = Recording(tuple(samples), tuple(events or ()), facts, status, controls, inventory)
+    if (samples or events) and since is None and until is None:
+        recording = Recording(tuple(samples or ()), tuple(events or ()), facts, status, controls, inventory)
         with progress("backtest") as bar:
             summary = run(recording, settings, out, other, policies=policy is not None, on_messages=_counter(bar))
     elif since is not None and until is not None and not (samples or events or facts or status or controls):
@@ -72,7 +72,7 @@ def backtest(
                 *interval, inventory, settings, out, other, policies=policy is not None, on_messages=_counter(bar)
             )
     else:
-        raise Misconfigured("backtest needs either --samples, or --from and --to without files")
+        raise Misconfigured("backtest needs either --samples or --events, or --from and --to without files")
     _print_summary(summary, out, as_json)
 
 

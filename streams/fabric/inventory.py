@@ -20,6 +20,7 @@ from streams.fabric.inventory_folder import (
     InvalidInventory,
     ValidationReport,
     read_folder,
+    read_usable,
     validate,
     write_folder,
 )
@@ -27,7 +28,7 @@ from streams.fabric.inventory_rows import ROW_OF, Device, Inventory, Job, Link, 
 
 __all__ = [
     "TABLES", "Device", "InvalidInventory", "Inventory", "Job", "Link", "PortName", "RowChanges", "ValidationReport",
-    "check", "compare", "digest", "filled", "pack", "read_folder", "unpack", "validate", "write_folder",
+    "check", "compare", "digest", "filled", "pack", "read_folder", "read_usable", "unpack", "validate", "write_folder",
 ]  # fmt: skip
 
 MAX_PACKED_BYTES = 128 << 20

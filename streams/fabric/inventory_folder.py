@@ -7,7 +7,7 @@ host that only runs collectors does not have it.
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice, repeat
 from pathlib import Path
@@ -41,6 +41,8 @@ class ValidationReport:
 
     inventory: Inventory
     problems: list[Problem]
+    row_numbers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The number of each readable row in its table, from 1."""
 
     @property
     def errors(self) -> list[Problem]:
@@ -74,6 +76,32 @@ def read_folder(folder: Path) -> Inventory:
     return examined.inventory
 
 
+def read_usable(folder: Path) -> ValidationReport:
+    """Read a folder without its bad rows, for a reader of the past; its errors name these rows.
+
+    Of rows that contradict each other the first is used. Raises InvalidInventory for an error that names no row, and
+    if no device is left.
+    """
+    examined = validate(folder)
+    errors, found = examined.errors, examined.errors
+    if fatal := [problem for problem in errors if not problem.rows]:
+        raise InvalidInventory(fatal)
+    inventory, numbers = examined.inventory, dict(examined.row_numbers)
+    while found:
+        bad = {(one.table, row) for one in found for row in (one.rows[1:] or one.rows)}
+        for table in {one.table for one in found}:
+            rows = getattr(inventory, table)
+            used = [n for n, number in enumerate(numbers[table]) if (table, number) not in bad]
+            inventory = replace(inventory, **{table: tuple(rows[n] for n in used)})
+            numbers[table] = [numbers[table][n] for n in used]
+        # A row may name a device whose row was left out.
+        found = [one for one in find_problems(Tables(inventory, 0, numbers)) if one.is_error]
+        errors += found
+    if not inventory.devices:
+        raise InvalidInventory(errors)
+    return ValidationReport(inventory, errors, numbers)
+
+
 def validate(folder: Path, now_ns: int = 0) -> ValidationReport:
     """Read a folder and report all problems; ignores maintenance that ends before `now_ns`."""
     if not folder.is_dir():
@@ -99,7 +127,8 @@ def validate(folder: Path, now_ns: int = 0) -> ValidationReport:
     if "devices" in tables:  # otherwise every device would be unknown
         numbers = {table: read.row_numbers for table, read in tables.items() if read.row_numbers is not None}
         problems += find_problems(Tables(inventory, now_ns, numbers, frozenset(tables["devices"].unreadable)))
-    return ValidationReport(inventory, problems)
+    every = {table: read.row_numbers or range(1, len(read.rows) + 1) for table, read in tables.items()}
+    return ValidationReport(inventory, problems, every)
 
 
 def table_files(folder: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from typing import Any
 from streams.config.settings import Settings
 from streams.config.stages import stage_factory
 from streams.detect.thresholds import ns
-from streams.fabric.inventory import InvalidInventory, digest, read_folder
+from streams.fabric.inventory import InvalidInventory, digest, read_usable
 from streams.fabric.inventory_rows import Job
 from streams.fabric.job_placement import FOREVER, JobAllocation
 from streams.fabric.topology import Topology
@@ -84,13 +84,17 @@ def ordered_messages(source: Recording, rejected: RejectedRows) -> Iterator[Mess
     return merge(recording.stream_samples(source.samples, rejected), sorted(others, key=event_time), key=event_time)
 
 
-def read_topology(folder: Path) -> Topology:
-    """Return the topology of an inventory folder; raises Misconfigured with a line for each of its errors."""
+def read_topology(folder: Path, rejected: RejectedRows) -> Topology:
+    """Return the topology of the usable rows of an inventory folder, and add the others to `rejected`.
+
+    Raises Misconfigured with a line for each error of a table as a whole.
+    """
     try:
-        inventory = read_folder(folder)
+        usable = read_usable(folder)
     except InvalidInventory as error:
         raise Misconfigured("\n".join(error.problems)) from error
-    return Topology(inventory, digest(inventory))
+    rejected.reasons.update(f"inventory: {problem}" for problem in dict.fromkeys(usable.errors))
+    return Topology(usable.inventory, digest(usable.inventory))
 
 
 def stages(settings: Settings) -> Stages:
@@ -132,8 +136,9 @@ def run_history(
     on_messages: OnMessages = lambda _count: None,
 ) -> Summary:
     """Run the stages over the rows of [since, until) in ClickHouse; raises Retry while it is unavailable."""
-    with history_of(since_ns, until_ns, inventory, settings) as (messages, topology):
-        return _run(messages, topology, (settings, against), out, RejectedRows(), policies, on_messages)
+    rejected = RejectedRows()
+    with history_of(since_ns, until_ns, inventory, settings, rejected) as (messages, topology):
+        return _run(messages, topology, (settings, against), out, rejected, policies, on_messages)
 
 
 @contextmanager
@@ -141,15 +146,16 @@ def recording_of(
     source: Recording, rejected: RejectedRows | None = None
 ) -> Iterator[tuple[Iterable[Message], Topology]]:
     """Open a recording: its messages in the order of a backtest, and its topology."""
-    yield ordered_messages(source, rejected or RejectedRows()), read_topology(source.inventory)
+    rejected = RejectedRows() if rejected is None else rejected
+    yield ordered_messages(source, rejected), read_topology(source.inventory, rejected)
 
 
 @contextmanager
 def history_of(
-    since_ns: int, until_ns: int, inventory: Path, settings: Settings
+    since_ns: int, until_ns: int, inventory: Path, settings: Settings, rejected: RejectedRows | None = None
 ) -> Iterator[tuple[Iterable[Message], Topology]]:
     """Open the rows of [since, until) in ClickHouse, with the topology and the jobs of that time."""
-    topology = read_topology(inventory)
+    topology = read_topology(inventory, RejectedRows() if rejected is None else rejected)
     clickhouse = ClickHouse(settings.store)
     try:
         topology = topology.with_jobs(_jobs(topology, query_allocations(clickhouse, since_ns, until_ns)))

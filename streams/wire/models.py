@@ -100,6 +100,7 @@ class Cause(IntEnum):
     NVLINK = 28
     RETENTION = 29
     HOST = 30
+    MODULE_REMOVED = 31
 
     @property
     def label(self) -> str:

@@ -80,17 +80,18 @@ class Fault(IntEnum):
     NVLINK = 13
     BFD_SESSION_DOWN = 14
     BGP_SESSION_DOWN = 15
+    OPTICS = 16
 
     @property
     def has_end(self) -> bool:
-        """Return whether the device also reports its end: True for gauges, False for events and counters."""
+        """Return whether the device also reports its end: True for gauges, False for counters."""
         return self in _WITH_END
 
 
 _WITH_END = frozenset(
     {
         Fault.LOSS_OF_LIGHT, Fault.TRANSMITTER, Fault.DAMPED, Fault.FRAME_LOSS_PREDICTED, Fault.LASER_OFF,
-        Fault.BFD_SESSION_DOWN, Fault.BGP_SESSION_DOWN,
+        Fault.BFD_SESSION_DOWN, Fault.BGP_SESSION_DOWN, Fault.OPTICS,
     }
 )  # fmt: skip
 
@@ -156,7 +157,7 @@ class PortTransition:
 
 @dataclass(frozen=True, slots=True)
 class PortFault:
-    """The device reports the start or the end of a fault of the port or GPU; an event or counter has no end."""
+    """The device reports the start or the end of a fault of the port or GPU; a counter has no end."""
 
     kind: ClassVar = SymptomKind.PORT_FAULT
     fault: Fault

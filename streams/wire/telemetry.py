@@ -28,6 +28,7 @@ class Source(IntEnum):
     SOURCE_BRIDGE = 5
     SOURCE_PROBE = 6
     SOURCE_BENCHMARK = 7
+    SOURCE_SYSLOG = 8
 
     @property
     def label(self) -> str:
@@ -60,6 +61,17 @@ class EventKind(IntEnum):
     SLOT_POWER = 13
     NCCL = 14
     WATCH = 15
+    LOSS_OF_SIGNAL = 16
+    SIGNAL_RESTORED = 17
+    OPTICS_ALARM = 18
+    OPTICS_CLEARED = 19
+    PFC_RESTORED = 20
+    BGP_DOWN = 21
+    BGP_UP = 22
+    BFD_DOWN = 23
+    BFD_UP = 24
+    HARDWARE_FAULT = 25
+    HARDWARE_CLEARED = 26
 
 
 @dataclass(slots=True)  # not frozen, like Samples: creating a frozen one takes four times as long

@@ -24,13 +24,13 @@ from streams.detect.detector import (
 )
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, confidence_of, evidence_of
 from streams.detect.evidence.link_history import FOREVER, HOLD_UP_S, LinkHistory, growth_of
-from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
+from streams.detect.evidence.port_faults import down_cause, fault_evidence, reported_faults
 from streams.detect.evidence.subjects import link_name
 from streams.detect.fabric_side import FabricSide, Loss, SeverityContext, link_keys
 from streams.detect.thresholds import Seconds, Thresholds, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.intervals import Interval, merge_intervals
-from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Source, Symptom
+from streams.wire.models import Condition, Endpoint, Evidence, Finding, Source, Symptom
 from streams.wire.symptoms import SymptomKind
 
 
@@ -141,7 +141,7 @@ def _conclusion(params: DownParams, context: Context, history: LinkHistory, span
         history.subject, begin, end, opened_ns=opens_ns, seen_ns=end if resolved else _last_seen_down(history, span),
         resolved_ns=end if resolved else None, over_ns=over_ns,
         summary=f"{link_name(history.subject)} is down",
-        cause=fault_cause(faults, Cause.UNKNOWN),
+        cause=down_cause(faults, begin),
         evidence=(*evidence, *fault_evidence(faults, span)),
         confidence=confidence_of(reporters),
         coverage=history.coverage(reporters),

@@ -33,14 +33,14 @@ from streams.detect.evidence.link_history import (
     growth_of,
     is_transition,
 )
-from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
+from streams.detect.evidence.port_faults import down_cause, fault_evidence, reported_faults
 from streams.detect.evidence.subjects import link_name
 from streams.detect.fabric_side import FabricSide, Loss, SeverityContext, link_keys
 from streams.detect.thresholds import Seconds, Thresholds, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.intervals import Interval, closed, overlaps_any
 from streams.fabric.inventory_rows import HOST_LINK
-from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Source, Symptom
+from streams.wire.models import Condition, Endpoint, Evidence, Finding, Source, Symptom
 from streams.wire.symptoms import SymptomKind
 
 
@@ -267,7 +267,7 @@ def _conclusion(
         history.subject, begin, last, opened_ns=first.at_ns, seen_ns=last,
         resolved_ns=last if context.watermark_ns >= over_ns else None, over_ns=over_ns,
         summary=f"{link_name(history.subject)} went down {downs} times",
-        cause=fault_cause(faults, Cause.UNKNOWN),
+        cause=down_cause(faults, begin),
         evidence=(*(_evidence(end, counters, run, before_ns) for end in reporters), *fault_evidence(faults, span)),
         confidence=confidence_of(reporters),
         coverage=history.coverage(reporters),

@@ -22,6 +22,7 @@ _METRICS = {
     Fault.CORRUPT_PACKETS: "rx_icrc_errors", Fault.RETRIES_EXCEEDED: "transport_retries_exceeded",
     Fault.PCIE_SIGNAL: "pcie_rx_signal_errors", Fault.NVLINK: "nvlink_replays",
     Fault.BFD_SESSION_DOWN: "bfd_session_up", Fault.BGP_SESSION_DOWN: "bgp_session_up",
+    Fault.OPTICS: "module_events",
 }  # fmt: skip
 _STATEMENTS = {
     Fault.LOSS_OF_LIGHT: "its module reports loss of light",
@@ -39,7 +40,11 @@ _STATEMENTS = {
     Fault.NVLINK: "its NVLinks have errors",
     Fault.BFD_SESSION_DOWN: "its BFD session is down",
     Fault.BGP_SESSION_DOWN: "its BGP session is not established",
+    Fault.OPTICS: "a value of its module is beyond the module's limit",
 }
+_REMOVED_NS = ns(30)
+"""A removal counts as the cause if it is reported within this time after the begin: links go down before some devices
+read the module. A module that is removed later belongs to the repair (choice)."""
 _CAUSES = (
     (Fault.NIC_FIRMWARE, Cause.NIC), (Fault.MODULE, Cause.OPTIC), (Fault.TRANSMITTER, Cause.OPTIC),
     (Fault.LASER_OFF, Cause.OPTIC), (Fault.LOSS_OF_LIGHT, Cause.CABLE),
@@ -104,6 +109,13 @@ def fault_cause(faults: list[ReportedFault], otherwise: Cause) -> Cause:
     return next((cause for fault, cause in _CAUSES if fault in kinds), otherwise)
 
 
+def down_cause(faults: list[ReportedFault], begin_ns: int) -> Cause:
+    """Return the cause of downs from `begin_ns` on: a module that was removed, whatever the far end shows of it."""
+    if any(one.fault is Fault.MODULE_REMOVED and one.begin_ns <= begin_ns + _REMOVED_NS for one in faults):
+        return Cause.MODULE_REMOVED
+    return fault_cause(faults, Cause.UNKNOWN)
+
+
 def fault_evidence(faults: list[ReportedFault], span: Interval) -> Iterator[Evidence]:
     """Yield evidence of each end and kind of fault within an episode's `span`."""
     groups: dict[tuple[Endpoint, Fault], list[ReportedFault]] = {}
@@ -145,7 +157,7 @@ def _downs(history: LinkHistory, end: Endpoint, fault: Fault) -> Iterator[Sessio
         if payload.is_over and begin_ns:
             yield SessionDown(end, fault, (begin_ns, symptom.at_ns))
             begin_ns = 0
-        elif not payload.is_over and symptom.since_ns:
+        elif not payload.is_over and (symptom.since_ns or symptom.by_event):
             begin_ns = begin_ns or symptom.at_ns
     if begin_ns:
         yield SessionDown(end, fault, (begin_ns, FOREVER))

@@ -158,6 +158,8 @@ class Liveness:
         """By index: the newest sample of a source that limits the watermark, else IDLE_NS."""
         self._next_due_ns = IDLE_NS
         self._any_read = False
+        self.has_events = False
+        """True after an event of a device, also in a partition without samples."""
         self._devices: Container[str] = frozenset()
         self._max_unknown = _MIN_UNKNOWN
         self._unknown: set[str] = set()
@@ -299,9 +301,12 @@ class Liveness:
         return symptoms
 
     def watermark_ns(self) -> int:
-        """Return the oldest of the live sources' newest samples; if all are silent the arrival clock; else IDLE_NS."""
+        """Return the oldest of the live sources' newest samples; the arrival clock if all are silent, and if devices
+        send events only; else IDLE_NS.
+        """
         oldest = int(self._live_ns.min())
-        return self.arrival_ns if oldest == IDLE_NS and self._any_read else oldest
+        has_events_only = self.has_events and not self._by_index
+        return self.arrival_ns if oldest == IDLE_NS and (self._any_read or has_events_only) else oldest
 
     def newest_ns(self) -> int:
         """Return the newest time in the state, of event time or of arrival."""

@@ -99,7 +99,8 @@ class Measure:
             elif isinstance(message, Event):
                 found += [(number, symptom) for symptom in self._event(message)]
             elif isinstance(message, CollectorStatus):
-                self._liveness.on_status(message)
+                if message.source is not Source.SOURCE_SYSLOG:  # a device without lines is not silent
+                    self._liveness.on_status(message)
                 found += [(number, symptom) for symptom in self._collector_clocks.on_status(message)]
                 found += [(number, symptom) for symptom in self._on_arrival_clock(message.at_ns)]
             elif isinstance(message, Progress):
@@ -236,6 +237,7 @@ class Measure:
             self._ports.request(event)
             return []
         at_ns, arrived_ns = event.at_ns, event.received_at_ns or event.at_ns
+        self._liveness.has_events = True
         known = self._liveness.sources.get((event.device, event.source))
         at_ns = self._liveness.clock_of(event.device, event.source).corrected_ns(at_ns, arrived_ns)
         if event.at_ns - arrived_ns > CLOCK_AHEAD_NS:
@@ -245,10 +247,13 @@ class Measure:
             self.counted["railsight_late_messages_total"] += 1  # of a clock that is not measured yet, or long ago
             return symptoms
         if event.kind is EventKind.DEVICE_REBOOT:
-            state = known or SourceState(event.device, event.source, 0)
+            # A line of syslog has no readings of its source: those of another source of the device decide.
+            sources = (event.source, *(POLLED if event.source is Source.SOURCE_SYSLOG else ()))
+            source = next((s for s in sources if self._readings.has_traffic(event.device, s)), None)
+            state = self._liveness.sources.get((event.device, source or event.source))
+            state = state or SourceState(event.device, event.source, 0)
             restart = restart_symptom(state, at_ns, min(state.last_ns, at_ns), by_event=True)
-            has_traffic = self._readings.has_traffic(event.device, event.source)
-            if has_traffic and self._restarts.add(restart, arrived_ns, state):
+            if source is not None and self._restarts.add(restart, arrived_ns, state):
                 return symptoms
             return [*symptoms, restart]
         if not self._event_ports.admits(event, self._topology):

@@ -582,6 +582,8 @@ class Finding(_message.Message):
         """records were deleted before a part of the pipeline read them"""
         HOST: Finding._Cause.ValueType  # 30
         """the host as a whole, not its links"""
+        MODULE_REMOVED: Finding._Cause.ValueType  # 31
+        """a module was taken out of its port just before"""
 
     class Cause(_Cause, metaclass=_CauseEnumTypeWrapper):
         """The part or the event that is at fault, as far as it is known."""
@@ -625,6 +627,8 @@ class Finding(_message.Message):
     """records were deleted before a part of the pipeline read them"""
     HOST: Finding.Cause.ValueType  # 30
     """the host as a whole, not its links"""
+    MODULE_REMOVED: Finding.Cause.ValueType  # 31
+    """a module was taken out of its port just before"""
 
     ID_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int

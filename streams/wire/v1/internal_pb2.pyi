@@ -271,6 +271,8 @@ class PortFault(_message.Message):
         """BFD_SESSION_UP"""
         BGP_SESSION_DOWN: PortFault._Fault.ValueType  # 15
         """BGP_SESSION_UP"""
+        OPTICS: PortFault._Fault.ValueType  # 16
+        """a value of the module is beyond the module's own limit"""
 
     class Fault(_Fault, metaclass=_FaultEnumTypeWrapper): ...
     FAULT_UNSPECIFIED: PortFault.Fault.ValueType  # 0
@@ -302,6 +304,8 @@ class PortFault(_message.Message):
     """BFD_SESSION_UP"""
     BGP_SESSION_DOWN: PortFault.Fault.ValueType  # 15
     """BGP_SESSION_UP"""
+    OPTICS: PortFault.Fault.ValueType  # 16
+    """a value of the module is beyond the module's own limit"""
 
     FAULT_FIELD_NUMBER: _builtins.int
     LANE_FIELD_NUMBER: _builtins.int

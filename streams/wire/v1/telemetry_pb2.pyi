@@ -37,6 +37,8 @@ class _SourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Source.ValueTy
     """active probes between hosts"""
     SOURCE_BENCHMARK: _Source.ValueType  # 7
     """a benchmark that ran on the device: read by reports, by no detector"""
+    SOURCE_SYSLOG: _Source.ValueType  # 8
+    """lines that the device sends: events only, no samples and no statuses"""
 
 class Source(_Source, metaclass=_SourceEnumTypeWrapper): ...
 
@@ -51,6 +53,8 @@ SOURCE_PROBE: Source.ValueType  # 6
 """active probes between hosts"""
 SOURCE_BENCHMARK: Source.ValueType  # 7
 """a benchmark that ran on the device: read by reports, by no detector"""
+SOURCE_SYSLOG: Source.ValueType  # 8
+"""lines that the device sends: events only, no samples and no statuses"""
 Global___Source: _TypeAlias = Source  # noqa: Y015
 
 class _RowKind:
@@ -227,6 +231,22 @@ class Event(_message.Message):
         """what NCCL reports about a job: read by the verdict on it, by no detector"""
         WATCH: Event._Kind.ValueType  # 15
         """`decide` requests readings of the port, until its target qualifies"""
+        LOSS_OF_SIGNAL: Event._Kind.ValueType  # 16
+        """of the receiver of a lane"""
+        SIGNAL_RESTORED: Event._Kind.ValueType  # 17
+        OPTICS_ALARM: Event._Kind.ValueType  # 18
+        """a value of a module is beyond the module's own limit"""
+        OPTICS_CLEARED: Event._Kind.ValueType  # 19
+        PFC_RESTORED: Event._Kind.ValueType  # 20
+        """the PFC watchdog released the queue"""
+        BGP_DOWN: Event._Kind.ValueType  # 21
+        """the port is the neighbor's address, or the port of an unnumbered session"""
+        BGP_UP: Event._Kind.ValueType  # 22
+        BFD_DOWN: Event._Kind.ValueType  # 23
+        BFD_UP: Event._Kind.ValueType  # 24
+        HARDWARE_FAULT: Event._Kind.ValueType  # 25
+        """a fan, power supply or card"""
+        HARDWARE_CLEARED: Event._Kind.ValueType  # 26
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Event.Kind.ValueType  # 0
@@ -248,6 +268,22 @@ class Event(_message.Message):
     """what NCCL reports about a job: read by the verdict on it, by no detector"""
     WATCH: Event.Kind.ValueType  # 15
     """`decide` requests readings of the port, until its target qualifies"""
+    LOSS_OF_SIGNAL: Event.Kind.ValueType  # 16
+    """of the receiver of a lane"""
+    SIGNAL_RESTORED: Event.Kind.ValueType  # 17
+    OPTICS_ALARM: Event.Kind.ValueType  # 18
+    """a value of a module is beyond the module's own limit"""
+    OPTICS_CLEARED: Event.Kind.ValueType  # 19
+    PFC_RESTORED: Event.Kind.ValueType  # 20
+    """the PFC watchdog released the queue"""
+    BGP_DOWN: Event.Kind.ValueType  # 21
+    """the port is the neighbor's address, or the port of an unnumbered session"""
+    BGP_UP: Event.Kind.ValueType  # 22
+    BFD_DOWN: Event.Kind.ValueType  # 23
+    BFD_UP: Event.Kind.ValueType  # 24
+    HARDWARE_FAULT: Event.Kind.ValueType  # 25
+    """a fan, power supply or card"""
+    HARDWARE_CLEARED: Event.Kind.ValueType  # 26
 
     DEVICE_FIELD_NUMBER: _builtins.int
     PORT_FIELD_NUMBER: _builtins.int
@@ -273,7 +309,7 @@ class Event(_message.Message):
     detail: _builtins.str
     """the text of the device"""
     code: _builtins.int
-    """the Xid, the boot id after a reboot, or a code of NCCL (nccl_codes.py)"""
+    """the Xid, the boot id after a reboot, a code of NCCL (nccl_codes.py), the queue of a PFC"""
     def __init__(
         self,
         *,

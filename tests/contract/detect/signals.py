@@ -147,6 +147,15 @@ EVENTS: dict[EventKind, tuple[tuple[str, ...], str]] = {
     EventKind.SLOT_POWER: ((*_LINK, _RAIL, _PCIE), ""),
     EventKind.NCCL: ((), "the verdict on a job reads it (`railsight job`)"),
     EventKind.WATCH: ((), "a request of `decide` for the readings of a port, by which its target qualifies"),
+    **dict.fromkeys((EventKind.LOSS_OF_SIGNAL, EventKind.SIGNAL_RESTORED), (_LINK, "")),
+    **dict.fromkeys((EventKind.OPTICS_ALARM, EventKind.OPTICS_CLEARED), (_LINK, "")),
+    EventKind.PFC_RESTORED: ((), "a storm is a report without a duration: watchdogs restore a queue and report again"),
+    **dict.fromkeys(
+        (EventKind.BGP_DOWN, EventKind.BGP_UP, EventKind.BFD_DOWN, EventKind.BFD_UP), ((*_LINK, _PATH), "")
+    ),
+    **dict.fromkeys(
+        (EventKind.HARDWARE_FAULT, EventKind.HARDWARE_CLEARED), ((), "fans, supplies and cards: for people")
+    ),
 }
 """Kinds of events, the detectors that read them, and why not."""
 

@@ -62,6 +62,8 @@ def test_counters_are_faults_where_they_grow() -> None:
     [
         (EventKind.MODULE_FAULT, Fault.MODULE), (EventKind.NIC_FIRMWARE_ERROR, Fault.NIC_FIRMWARE),
         (EventKind.SLOT_POWER, Fault.SLOT_POWER), (EventKind.MODULE_INSERTED, None), (EventKind.LOG, None),
+        (EventKind.LOSS_OF_SIGNAL, Fault.LOSS_OF_LIGHT), (EventKind.OPTICS_ALARM, Fault.OPTICS),
+        (EventKind.BGP_DOWN, Fault.BGP_SESSION_DOWN), (EventKind.HARDWARE_FAULT, None),
     ],
 )  # fmt: skip
 def test_events_of_ports_are_faults(kind: EventKind, expected: Fault | None) -> None:
@@ -71,7 +73,26 @@ def test_events_of_ports_are_faults(kind: EventKind, expected: Fault | None) -> 
     assert not symptoms_of(stage(), [replace(event(HOST, 5, kind), port="")])
 
 
+@pytest.mark.parametrize("lane", [-1, 0, 3])
+@pytest.mark.parametrize(
+    ("begin", "end", "expected"),
+    [
+        (EventKind.LOSS_OF_SIGNAL, EventKind.SIGNAL_RESTORED, Fault.LOSS_OF_LIGHT),
+        (EventKind.OPTICS_ALARM, EventKind.OPTICS_CLEARED, Fault.OPTICS),
+    ],
+)
+def test_events_of_a_lane_begin_and_end(begin: EventKind, end: EventKind, expected: Fault, lane: int) -> None:
+    """A line that names no lane is about the module."""
+    messages = [replace(event(HOST, t, kind), code=lane) for t, kind in ((5, begin), (9, end))]
+    found = [s.payload for s in symptoms_of(stage(), messages) if isinstance(s.payload, PortFault)]
+    own = lane if lane >= 0 else None
+    assert [(one.fault, one.lane, one.is_over) for one in found] == [(expected, own, False), (expected, own, True)]
+
+
 CAUSES = {
+    "a person takes the module out, so that the far end has no light": (
+        [fault(HOST, 2, Fault.MODULE_REMOVED), fault(LEAF, 5, Fault.LOSS_OF_LIGHT)], Cause.MODULE_REMOVED, "removed"),
+    "the module is taken out for the repair": ([fault(HOST, 120, Fault.MODULE_REMOVED)], Cause.UNKNOWN, "removed"),
     "light is lost at one end": ([fault(LEAF, 2, Fault.LOSS_OF_LIGHT, 3)], Cause.CABLE, "loss of light on lane 3"),
     "the module is faulty": ([fault(HOST, 0, Fault.MODULE, report="bus stuck")], Cause.OPTIC, "fault: bus stuck"),
     "the laser is off, so the far end has no light": (

@@ -9,7 +9,7 @@ from streams.config.settings import Settings
 from streams.detect.measure.storage.column_store import Column
 from streams.fabric.catalogue import Metric
 from streams.replay.backtest import Recording, run
-from streams.wire.models import Condition, EventKind, Message, Symptom
+from streams.wire.models import Condition, EventKind, Message, Source, Symptom
 from tests.recordings import DATA
 from tests.worlds.measure_stage import stage, symptoms_of
 from tests.worlds.observations import Cells, after, at, event, samples
@@ -68,6 +68,17 @@ def test_a_port_that_receives_frames_has_a_carrier_whatever_it_reports(received:
     assert [after(s.at_ns) for s in found if s.kind.name == "CAME_UP"] == ups
     downs = [after(s.at_ns) for s in found if s.kind.name == "WENT_DOWN"]
     assert downs == ([100, 210] if len(set(received)) > 1 and ups else [100])
+
+
+@pytest.mark.parametrize(("counter", "restarts"), [(900, 0), (3, 1)])
+def test_a_restart_by_syslog_needs_the_counters_of_another_source(counter: int, restarts: int) -> None:
+    """A line about a restart is one sign."""
+    messages: list[Message] = [
+        samples("p1-l0", 0, {UP: {"d1": 1}, RX: {"d1": 500}}),
+        event("p1-l0", 5, EventKind.DEVICE_REBOOT, Source.SOURCE_SYSLOG),
+        samples("p1-l0", 10, {UP: {"d1": 1}, RX: {"d1": counter}}),
+    ]
+    assert [s.kind.name for s in symptoms_of(stage(), messages)].count("RESTARTED") == restarts
 
 
 @pytest.mark.parametrize("boots", [(7, 7), (7, 8)])

@@ -1,11 +1,13 @@
 """Tests backtests: the order of messages, the output, and real recordings against their ground truth."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from streams.config.settings import Settings
 from streams.detect.thresholds import ns
+from streams.fabric.inventory import write_folder
 from streams.replay.backtest import Recording, run
 from streams.replay.driver import Driver, batches, event_time
 from streams.replay.score import read_findings, read_truth, score
@@ -14,6 +16,7 @@ from streams.wire.models import Control, ControlKind, EventKind, Message, Progre
 from tests.recordings import DATA
 from tests.worlds.measure_stage import UP
 from tests.worlds.observations import GNMI, SNMP, at, down, event, samples
+from tests.worlds.small_fabric import inventory as small_inventory
 from tests.worlds.small_fabric import topology
 from tests.worlds.small_world import SmallWorld, findings, play, stages, statuses
 
@@ -90,6 +93,54 @@ def test_a_recording_of_events_alone_is_finalized() -> None:
     ]
     (found,) = findings(play(messages))
     assert (found.status, found.final) == (Status.RESOLVED, True)
+
+
+@pytest.mark.parametrize("beside", [(), (Source.SOURCE_GNMI,), (Source.SOURCE_GNMI, Source.SOURCE_SNMP)])
+def test_a_link_that_flaps_is_counted_once_by_each_source(beside: tuple[Source, ...]) -> None:
+    """Lines of syslog alone show it, while it flaps; events and readings of other sources count nothing twice."""
+    messages: list[Message] = [event("p1-l1", 2000, EventKind.LOG, Source.SOURCE_SYSLOG)]
+    for source, delay in ((Source.SOURCE_SYSLOG, 0.0), *((one, 0.7) for one in beside)):
+        for t in (100, 160, 220):
+            messages += [event("p1-l0/d1", t + delay, EventKind.LINK_DOWN, source)]
+            messages += [event("p1-l0/d1", t + delay + 4, EventKind.LINK_UP, source)]
+    if beside:
+        world = SmallWorld(down={"p1-l0/d1": [(t + 0.7, t + 4.7) for t in (100, 160, 220)]})
+        messages += world.rounds(1000)
+    found = findings(play(messages))
+    assert {(one.condition.name, one.summary) for one in found} == {
+        ("LINK_FLAP", "p1-h1/e0 -- p1-l0/d1 went down 3 times")
+    }
+    assert found[-1].final
+    assert (found[-1].detected_at_ns or 0) < at(260)
+
+
+def test_a_bad_row_of_an_inventory_is_left_out_by_name(tmp_path: Path) -> None:
+    """Rows that cannot be read, that name such a device, or that contradict an earlier one."""
+    folder = tmp_path / "inventory"
+    write_folder(small_inventory(), folder)
+    devices, links = folder / "devices.csv", folder / "links.csv"
+    header, *rows = devices.read_text().splitlines()
+    bad = [row.replace("switch", "swich") if row.startswith("s1,") else row for row in rows]
+    devices.write_text("\n".join([header, *bad, rows[-1]]) + "\n")
+    names, *lines = links.read_text().splitlines()
+    links.write_text("\n".join([names, *lines, lines[-1]]) + "\n")
+    source = tmp_path / "events.csv"
+    source.write_text(
+        "time,device,port,kind,code,detail\n"
+        + "".join(f"{at(t)},p1-l0,d1,link_{k},,\n" for t in (0, 60, 120) for k, t in (("down", t), ("up", t + 5)))
+    )
+    summary = run(Recording((), (source,), None, None, None, folder), Settings(), tmp_path / "out")
+    assert summary.findings == 1
+    for expected in (
+        rf"devices row {1 + rows.index(next(r for r in rows if r.startswith('s1,')))}, kind: 'swich'",
+        f"devices rows {len(rows)}, {len(rows) + 1}: .* is listed 2 times",
+        r"links row \d+: s1 is not ",
+        f"links rows {len(lines)}, {len(lines) + 1}: .* is an end of 2 links",
+    ):
+        assert any(re.match(f"inventory: {expected}", line) for line in summary.rejected), expected
+    devices.write_text(f"{header}\n{bad[0].replace('host', 'hst').replace('switch', 'swich')}\n")
+    with pytest.raises(Misconfigured, match="devices row 1"):
+        run(Recording((), (source,), None, None, None, folder), Settings(), tmp_path / "out")
 
 
 def test_an_invalid_inventory_is_misconfigured(tmp_path: Path) -> None:

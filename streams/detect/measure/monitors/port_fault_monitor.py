@@ -59,7 +59,14 @@ _NVLINK = (Metric.NVLINK_CRC_ERRORS, Metric.NVLINK_REPLAYS)
 _EVENTS = {
     EventKind.MODULE_FAULT: Fault.MODULE, EventKind.MODULE_REMOVED: Fault.MODULE_REMOVED,
     EventKind.NIC_FIRMWARE_ERROR: Fault.NIC_FIRMWARE, EventKind.SLOT_POWER: Fault.SLOT_POWER,
+    EventKind.LOSS_OF_SIGNAL: Fault.LOSS_OF_LIGHT, EventKind.OPTICS_ALARM: Fault.OPTICS,
+    EventKind.BGP_DOWN: Fault.BGP_SESSION_DOWN, EventKind.BFD_DOWN: Fault.BFD_SESSION_DOWN,
 }  # fmt: skip
+_ENDS = {
+    EventKind.SIGNAL_RESTORED: Fault.LOSS_OF_LIGHT, EventKind.OPTICS_CLEARED: Fault.OPTICS,
+    EventKind.BGP_UP: Fault.BGP_SESSION_DOWN, EventKind.BFD_UP: Fault.BFD_SESSION_DOWN,
+}  # fmt: skip
+_OF_LANES = (Fault.LOSS_OF_LIGHT, Fault.OPTICS)
 
 
 class PortFaultMonitor(Monitor):
@@ -99,9 +106,11 @@ class PortFaultMonitor(Monitor):
                     yield message.number, port_symptom(samples, topology, row, payload, step)
 
     def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
-        if (fault := _EVENTS.get(event.kind)) is not None and event.port:
+        is_over = event.kind in _ENDS
+        if (fault := (_ENDS if is_over else _EVENTS).get(event.kind)) is not None and event.port:
             port = topology.resolve_port(event.device, event.port).port
-            payload = PortFault(fault, report=event.detail)
+            lane = event.code if fault in _OF_LANES and event.code >= 0 else None
+            payload = PortFault(fault, lane, is_over, event.detail)
             yield Symptom(event.device, port, payload, at_ns, source=event.source, by_event=True)
 
 
