@@ -42,6 +42,7 @@ class Core:
     only prints. `acknowledged_file` receives the acknowledged counts as JSON, about once a second, for tests that prove
     that no record is lost. `metrics_port` serves self-metrics at `metrics_host`. `reload_settings` reads the settings
     again from the files `configuration`, and raises Misconfigured. `health` are the limits of its health checks.
+    `key_file` has the keys of the MACs of its records; None for records without MACs.
     """
 
     client_options: Mapping[str, Any] | None = None
@@ -54,6 +55,7 @@ class Core:
     reload_settings: Callable[[], BaseModel] | None = None
     configuration: tuple[Path, ...] = ()
     health: HealthParams = field(default_factory=HealthParams)
+    key_file: Path | None = None
 
 
 class CollectorParams(BaseModel):

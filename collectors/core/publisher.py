@@ -10,7 +10,7 @@ import contextlib
 import json
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 from aiokafka import AIOKafkaProducer
@@ -22,11 +22,17 @@ from collectors.core.params import Core
 from collectors.core.spool import BufferedRecord
 from streams.wire.errors import Misconfigured
 from streams.wire.kafka_clients import stop_client, throttle_metadata_refresh
-from streams.wire.models import CollectorStatus, Samples
+from streams.wire.models import CollectorStatus, Event, Facts, ProbeReport, Samples
 from streams.wire.topics import PartitionScheme, Record
+
+if TYPE_CHECKING:
+    from collectors.core.signing_keys import SigningKeys
 
 SEND_INTERVAL_S = 0.25
 _CAN_WAIT = (Samples, CollectorStatus)
+
+
+_TELEMETRY = (Samples, Event, Facts, CollectorStatus, ProbeReport)
 
 
 class SendBatching:
@@ -111,6 +117,11 @@ class KafkaPublisher:
         self._is_proven = False
         self._waiting_s: float | None = None
         self._undelivered_s = core.health.undelivered_s
+        self._keys: SigningKeys | None = None
+        if core.key_file is not None:
+            from collectors.core import signing_keys  # imports cryptography
+
+            self._keys = signing_keys.SigningKeys(core.key_file)
 
     async def __aenter__(self) -> "KafkaPublisher":
         await self._buffer.open()
@@ -203,7 +214,7 @@ class KafkaPublisher:
         for buffered in window:
             try:
                 record = buffered.record
-                partition, headers = record.partition(self._partitions), list(record.headers)
+                partition, headers = record.partition(self._partitions), self._headers(record)
                 sent = producer.send(record.topic.name, record.value, record.key, partition, headers=headers)
                 deliveries.append(await sent)
             except _PERMANENT as error:
@@ -221,6 +232,17 @@ class KafkaPublisher:
             done += 1
             self._count(buffered, outcome)
         return done
+
+    def _headers(self, record: Record) -> list[tuple[str, bytes]]:
+        """Return the headers of a record, with its MAC; a record of telemetry that no key is for has none."""
+        if self._keys is None:
+            return list(record.headers)
+        header = self._keys.signer.header(record)
+        if header is None:
+            if record.topic.model in _TELEMETRY and self._is_log_due("unsigned"):
+                _log.error("no key for this device, its records have no MAC", device=record.route)
+            return list(record.headers)
+        return [*record.headers, header]
 
     def _count(self, buffered: BufferedRecord, outcome: BaseException | None) -> None:
         topic = buffered.record.topic.name
@@ -292,6 +314,8 @@ class KafkaPublisher:
         while True:
             self._metrics.set("waiting", len(self._buffer))
             self._write_acknowledged()
+            if self._keys is not None:
+                self._keys.reload()
             await asyncio.sleep(_REPORT_S)
 
     def _write_acknowledged(self) -> None:

@@ -232,7 +232,7 @@ def migrate(config: Config = None, dry_run: DryRun = False, users: Users = None,
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The file of the private key (PEM).")]
 
-key = typer.Typer(no_args_is_help=True, help="Make the key that signs controls.")
+key = typer.Typer(no_args_is_help=True, help="Make the keys of controls and of telemetry.")
 
 
 @key.command()
@@ -275,3 +275,44 @@ def show(file: File) -> None:
     except OSError as error:
         raise Misconfigured(f"cannot read {file}: {error.strerror}") from error
     _print_public(load_private_key(pem, str(file)))
+
+
+@key.command()
+def secret(file: Annotated[Path, typer.Argument(metavar="FILE", help="The file of the fabric's secrets.")]) -> None:
+    """Make the secret of the fabric, from which the keys of telemetry are derived; a second call rotates it.
+
+    The file then has the new secret and the former one, whose keys remain valid. The next call removes the former one.
+    Example: `railsight key secret /etc/railsight/identity-secret`.
+    """
+    from streams.embedded.directories import write_private
+    from streams.wire.identity import MAX_SECRETS, new_secret, read_secrets
+
+    secrets = [new_secret(), *(read_secrets(file) if file.exists() else ())][:MAX_SECRETS]
+    try:
+        write_private(file, "".join(f"{one.value.hex()}\n" for one in secrets))
+    except OSError as error:
+        raise Misconfigured(f"cannot write {file}: {error.strerror}") from error
+    print_text(f"secret {secrets[0].id.hex()}", err=True)
+
+
+@key.command()
+def issue(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="PRINCIPAL...", help="host/NAME, prober/NAME, collector/GLOB,GLOB or bridge/GLOB."),
+    ],
+    file: Annotated[Path | None, typer.Option("--secret-file", help="Default: identity.secret_file.")] = None,
+    config: Config = None,
+) -> None:
+    """Print a key of telemetry for each principal, a line of a key file: what it names, it may report on.
+
+    Examples: `railsight key issue host/gpu-17 > gpu-17.key`, `railsight key issue 'collector/leaf*,spine*'`.
+    """
+    from streams.wire.identity import read_secrets
+
+    path = file or settings_of(config).identity.secret_file
+    if path is None:
+        raise Misconfigured("identity.secret_file: not set; pass --secret-file or --config")
+    current = read_secrets(path)[0]
+    for line in [current.key_of(name).line for name in names]:
+        typer.echo(line)

@@ -65,6 +65,7 @@ def collect(
         metrics_port=metrics_port,
         metrics_host=metrics_host,
         health=read.health,
+        key_file=read.identity.key_file,
         reload_settings=lambda: settings_of_collector(kind, spec.Params, config, environ).collectors[kind],
         configuration=() if config is None else (config,),
     )

@@ -105,7 +105,7 @@ _OWN: tuple[Command, ...] = (
     _command(_ADMINISTER, "topics", "Create the topics, or list differences.", "administer", interactive=False),
     _command(_ADMINISTER, "migrate", "Bring the tables of ClickHouse up to date.", "administer", interactive=False),
     _command(_ADMINISTER, "acl", "Print, apply or check the ACLs of Kafka.", "administer"),
-    _command(_ADMINISTER, "key", "Make the key that signs controls.", "administer", interactive=False),
+    _command(_ADMINISTER, "key", "Make the keys of controls and of telemetry.", "administer", interactive=False),
 )
 
 

@@ -45,7 +45,7 @@ def process(
     runtime = settings.runtime.model_copy(update={name: value for name, value in given.items() if value is not None})
     names = STAGES if stage is None else (stage,)
     stages = {name: stage_factory(name, settings) for name in names}
-    run_stages(stages, settings.kafka, runtime, health=settings.health)
+    run_stages(stages, settings.kafka, runtime, health=settings.health, identity=settings.identity)
 
 
 def persist(config: Config = None, bootstrap: Bootstrap = None, metrics_port: MetricsPort = None) -> None:
@@ -57,7 +57,8 @@ def persist(config: Config = None, bootstrap: Bootstrap = None, metrics_port: Me
 
     settings = settings_of(config, bootstrap, PERSIST)
     health, metrics = _served(settings, metrics_port)
-    run(settings.store, settings.kafka.client_options(), settings.persist, health, metrics)
+    verifier = settings.identity.verifier()
+    run(settings.store, settings.kafka.client_options(), settings.persist, health, metrics, verifier)
 
 
 def _served(settings: "Settings", port: int | None) -> tuple["Health", "Metrics"]:

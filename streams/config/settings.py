@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, create_model
 
+from streams.config.identity import IdentitySettings
 from streams.config.kafka import KafkaSettings
 from streams.config.loader import load_model
 from streams.config.runtime import RuntimeSettings
@@ -45,6 +46,8 @@ class Settings(BaseModel):
 
     kafka: KafkaSettings = KafkaSettings.model_validate({})
     """The brokers, the login and the partitions."""
+    identity: IdentitySettings = IdentitySettings()
+    """The identity of telemetry."""
     store: StoreParams = StoreParams.model_validate({})
     """The connection to ClickHouse."""
     persist: SinkParams = SinkParams.model_validate({})

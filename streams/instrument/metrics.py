@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 Counter = Literal[
     "railsight_messages_total",
     "railsight_rejected_total",
+    "railsight_unauthenticated_total",
     "railsight_input_lost_records_total",
     "railsight_outputs_total",
     "railsight_snapshots_total",
@@ -44,6 +45,7 @@ Gauge = Literal[
 HELP: dict[Counter | Gauge, str] = {
     "railsight_messages_total": "Records folded into a stage, or stored by the sink, by input topic.",
     "railsight_rejected_total": "Unreadable records that were sent to the rejected topic.",
+    "railsight_unauthenticated_total": "Records of telemetry without a valid MAC; with identity.mode require refused.",
     "railsight_input_lost_records_total": "Records that were deleted by retention before they were read, by topic.",
     "railsight_outputs_total": "Records that a stage emitted, by topic; each is a revision of the subject of its key.",
     "railsight_snapshots_total": "Snapshots written and acknowledged.",
@@ -78,6 +80,7 @@ HELP: dict[Counter | Gauge, str] = {
 UNIT: dict[Counter | Gauge, str] = {
     "railsight_messages_total": "records",
     "railsight_rejected_total": "records",
+    "railsight_unauthenticated_total": "records",
     "railsight_input_lost_records_total": "records",
     "railsight_outputs_total": "records",
     "railsight_snapshots_total": "snapshots",

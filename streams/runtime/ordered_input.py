@@ -111,6 +111,10 @@ class Merge:
 log = logging.getLogger(__name__)
 
 
+_REFUSALS_NS = 60 * 10**9
+_MAX_REASON = 300
+
+
 class InputLosses:
     """Collects the losses of one owner until `take` returns them for sending."""
 
@@ -120,6 +124,8 @@ class InputLosses:
         self._clock = clock
         self._metrics = metrics
         self._records: list[Record] = []
+        self._refusals: dict[str, tuple[int, int, int]] = {}
+        """Topic -> the time and the offset of the first refused record that no report covers, and their number."""
         self.must_reconcile = False
         """True if the stage must still evaluate the present states."""
 
@@ -142,6 +148,21 @@ class InputLosses:
             self._metrics.count(
                 "railsight_input_lost_records_total", stage, self._partition, topic=topic.name, by=count
             )
+
+    def refuse(self, topic: Topic, offset: int, reason: str) -> None:
+        """Count a record without a valid MAC; report such records once a minute while they go on."""
+        now_ns = self._clock.now_ns()
+        since_ns, first, count = self._refusals.get(topic.name, (now_ns, offset, 0))
+        if now_ns - since_ns > 2 * _REFUSALS_NS:  # single records, with long pauses
+            since_ns, first, count = now_ns, offset, 0
+        if now_ns - since_ns < _REFUSALS_NS:
+            self._refusals[topic.name] = since_ns, first, count + 1
+            return
+        loss = InputLoss(
+            self._binding.stage, topic.name, self._partition, first, count + 1, now_ns, refused=reason[:_MAX_REASON]
+        )
+        self._records.append(topics.encode(topics.INPUT_LOSSES, loss))
+        self._refusals[topic.name] = now_ns, offset + 1, 0
 
     def take(self) -> list[Record]:
         """Return the unsent reports and clear them."""

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from streams.config.runtime import RuntimeSettings
 from streams.instrument.clock import BrokerClock
@@ -30,6 +30,9 @@ from streams.wire.models import IDLE_NS, Progress, Snapshot
 from streams.wire.retry import Backoff, Failure, retry
 from streams.wire.standalone_consumer import AWAY, records, start_and_end_offsets
 from streams.wire.topics import Partitions, Record, Topic
+
+if TYPE_CHECKING:
+    from streams.wire.identity import MacSigner, MacVerifier
 
 log = logging.getLogger(__name__)
 Found = TypeVar("Found")
@@ -82,6 +85,10 @@ class OwnerContext:
     inventory_positions: Callable[[], Mapping[str, int]] = dict
     """Returns the next offset of the topics of the inventory and the jobs; empty if nothing reads them."""
     now_s: Callable[[], float] = time.monotonic
+    verifier: "MacVerifier | None" = None
+    """Verifies telemetry; None if its MACs are not verified."""
+    signer: "MacSigner | None" = None
+    """Signs the events of a stage."""
 
 
 class InputRewound(Exception):

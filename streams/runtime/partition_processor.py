@@ -7,6 +7,7 @@ sends and has the clock. Records before a Progress in its partition are processe
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Counter, Metrics
@@ -39,6 +40,9 @@ from streams.wire.stage import (
 )
 from streams.wire.topics import Partitions, Record, Topic
 
+if TYPE_CHECKING:
+    from streams.wire.identity import MacSigner, MacVerifier
+
 log = logging.getLogger(__name__)
 
 MakeStage = Callable[[int], Stage]
@@ -65,8 +69,13 @@ class PartitionProcessor:
         metrics: Metrics,
         cluster: str = "local",
         is_live: bool = True,
+        verifier: "MacVerifier | None" = None,
+        signer: "MacSigner | None" = None,
     ) -> None:
-        """Create a processor; `is_live` is False for recorded input, whose messages have their times of arrival."""
+        """Create a processor; `is_live` is False for recorded input, whose messages have their times of arrival.
+
+        `verifier` verifies the MACs of telemetry; `signer` adds those of the stage's own events.
+        """
         self.binding = binding
         self.partition = partition
         self.epoch = 0
@@ -89,6 +98,8 @@ class PartitionProcessor:
         dated = binding.inputs if is_live and binding.upstream is None else ()
         self._arrivals = {topic.name: ArrivalClock(clock.now_ns) for topic in dated}
         """The clocks of telemetry inputs, whose messages get their time of arrival."""
+        self._verifier = verifier if binding.upstream is None else None
+        self._signer = signer
         self.losses = InputLosses(binding, partition, clock, metrics)
         self._stale_progress = 0
         self.positions: dict[str, int] = {}
@@ -241,7 +252,7 @@ class PartitionProcessor:
         self._arrived_ns[chunk.topic] = chunk.records[-1].timestamp * _MS
         if self._upstreams is not None and chunk.topic == self._barrier:
             self._upstreams.reached(chunk.end)
-        records += self._advance()
+        records += self._advance() + self.losses.take()
         self.records += len(fresh)
         self.changed = self.changed or bool(records)
         self.moved = True
@@ -353,7 +364,10 @@ class PartitionProcessor:
         try:
             if self._verify is not None:
                 self._verify(topic, record.key, record.value, record.headers, record.timestamp * _MS)
-            message = topics.decode(topic, record.value, record.headers)
+            if self._verifier is None:
+                message = topics.decode(topic, record.value, record.headers)
+            else:
+                message = self._verifier.decode(topic, record, self._on_refusal)
             if isinstance(message, Control):
                 return replace(message, arrived_at_ns=record.timestamp * _MS, offset=record.offset)
             if (clock := self._arrivals.get(topic.name)) is None:
@@ -362,6 +376,10 @@ class PartitionProcessor:
         except Reject as error:
             records.append(self._rejected(topic, record.offset, str(error), record.value or b""))
             return None
+
+    def _on_refusal(self, topic: Topic, offset: int, reason: str) -> None:
+        self._count("railsight_unauthenticated_total", topic=topic.name)
+        self.losses.refuse(topic, offset, clean(reason))
 
     def _rejected(self, topic: Topic, offset: int, reason: str, value: bytes) -> Record:
         """Return the record of a rejected message, and count it."""
@@ -415,6 +433,8 @@ class PartitionProcessor:
             return self._unsendable(output, f"cannot encode {type(output.message).__name__}: {error}")
         if self._sign is not None:
             record = self._sign(record, self._clock.now_ns())
+        if self._signer is not None and (header := self._signer.header(record)) is not None:
+            record = replace(record, headers=(*record.headers, header))
         size = len(record.value or b"")
         if size > MAX_RECORD_BYTES:
             return self._unsendable(

@@ -31,6 +31,8 @@ from streams.wire.standalone_consumer import open_consumer
 if TYPE_CHECKING:
     from faust.types import TP
 
+    from streams.wire.identity import MacSigner, MacVerifier
+
 log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.25
@@ -71,6 +73,8 @@ class Runner:
         clock: Clock,
         metrics: Metrics,
         data: Path,
+        verifier: "MacVerifier | None" = None,
+        signer: "MacSigner | None" = None,
     ) -> None:
         self.binding = binding
         self._make_stage = make_stage
@@ -90,7 +94,7 @@ class Runner:
         self._context = OwnerContext(
             kafka.partitions, runtime, brokers, metrics, self._input, self._producer,
             lambda: open_consumer(kafka.client_options()), partial(open_transactional_producer, kafka),
-            lambda: versions.positions,
+            lambda: versions.positions, verifier=verifier, signer=signer,
         )  # fmt: skip
         self._owners: dict[int, tuple[int, PartitionOwner, asyncio.Task[None]]] = {}
         self._looked_at: int | None = None
@@ -259,6 +263,8 @@ class Runner:
             metrics=self._context.metrics,
             cluster=self._kafka.cluster,
             is_live=self._context.runtime.wall_clock_ticks,
+            verifier=self._context.verifier,
+            signer=self._context.signer,
         )
         owner = PartitionOwner(processor, self._context, lambda: self._owns(partition, generation))
         task = asyncio.create_task(owner.run(), name=f"{self.binding.stage}/{partition}")

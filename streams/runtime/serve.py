@@ -11,7 +11,9 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from streams.config.identity import IdentitySettings
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.embedded.directories import data_directory, prepare
@@ -30,6 +32,9 @@ from streams.runtime.runner import Runner, end_process
 from streams.wire.errors import Retry
 from streams.wire.event_loop import new_loop, unless_stopped
 from streams.wire.topics import INVENTORY, JOBS, TOPICS, Topic
+
+if TYPE_CHECKING:
+    from streams.wire.identity import MacSigner, MacVerifier
 
 log = logging.getLogger(__name__)
 
@@ -59,16 +64,20 @@ def run_stages(
     *,
     wiring: StageSet | None = None,
     health: HealthParams | None = None,
+    identity: IdentitySettings | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT, and wait for unavailable brokers; raises Misconfigured."""
     state = Health(health or HealthParams(), time.monotonic)
+    identity = identity or IdentitySettings()
+    verifier = identity.verifier() if "measure" in stages else None
+    signer = identity.decide_signer() if "decide" in stages else None
 
     async def until_signalled() -> None:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         async with supervised(state):
-            await _serve(stages, kafka, runtime, stop, wiring or StageSet(), state)
+            await _serve(stages, kafka, runtime, stop, wiring or StageSet(), state, verifier, signer)
 
     throttle_repeats()
     sys.setswitchinterval(_SWITCH_S)
@@ -83,6 +92,8 @@ async def _serve(
     stop: asyncio.Event,
     wiring: StageSet,
     health: Health,
+    verifier: "MacVerifier | None",
+    signer: "MacSigner | None",
 ) -> None:
     """Run these stages until `stop` is set; raises Misconfigured if the topics differ from the configuration."""
     data = runtime.data or data_directory() / "faust"
@@ -106,6 +117,8 @@ async def _serve(
             clock=WallClock(),
             metrics=metrics,
             data=data,
+            verifier=verifier,
+            signer=signer if stage == "decide" else None,
         )
         for stage, make_stage in stages.items()
     ]

@@ -351,3 +351,4 @@ class InputLoss:
     records: int
     at_ns: int
     is_recreated: bool = False
+    refused: str = ""

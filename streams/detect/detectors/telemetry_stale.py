@@ -58,7 +58,7 @@ class StaleParams(Thresholds):
     """And at least this number of devices, because one switch is a large share of a small inventory."""
     unseen_after_s: ClassVar[float] = 60
     """And it lasts this long after its report: by then neighbors have reported (30 s) whether devices are down."""
-    unlearned_s: Seconds = 300
+    unlearned_s: ClassVar[float] = 300
     """The limit of a source whose cadence is neither configured nor learned."""
     loss_s: ClassVar[float] = 300
     """A loss of input ends when its consumer lost none for this long. As `clock.clear_s` (choice)."""
@@ -119,9 +119,9 @@ def _evidence(device: str, silence: Silence, last_ns: int) -> Evidence:
     return replace(line, collector=silence.collector, source=silence.source, error=silence.collector_error)
 
 
-# Losses of the pipeline itself: the brokers deleted records before a consumer read them. Each consumer and topic has
-# one finding. It opens at the report of a loss, and resolves when none followed for `loss_s`; the records stay lost.
-# Two owners of one partition may report the same records, which count once.
+# Losses of the pipeline itself: the brokers deleted records before a consumer read them, or records without a valid MAC
+# went on for a minute. Each consumer and topic has one finding of each. It opens at the report of a loss, and resolves
+# when none followed for `loss_s`. Two owners of one partition may report the same records, which count once.
 
 _MAX_LOSSES = 1024
 """The most losses of one consumer and topic: a consumer that is always behind retention reports one in each fetch. The
@@ -184,7 +184,8 @@ def add_message(state: LossState, message: Message) -> None:
     """Add a loss; a repeated loss changes nothing."""
     if not isinstance(message, InputLoss):
         return
-    known = state.inputs.setdefault(input_subject(message.consumer, message.topic).id, InputState())
+    identity = input_subject(message.consumer, message.topic).id
+    known = state.inputs.setdefault(f"{identity}/refused" if message.refused else identity, InputState())
     if known.add(message):
         state.due_ns = 0
 
@@ -234,11 +235,16 @@ def _loss_conclusion(
     return Conclusion(
         input_subject(first.consumer, first.topic), first_ns, clear_ns, opened_ns=first_ns, seen_ns=last.at_ns,
         resolved_ns=clear_ns if clear_ns <= watermark_ns else None, over_ns=clear_ns,
-        summary=f"{first.consumer} lost {lost} records of {first.topic}: they were deleted before they were read",
-        cause=Cause.RETENTION,
+        summary=(
+            f"{first.consumer} received {lost} records of {first.topic} without a valid MAC, last: {last.refused}"
+            if last.refused
+            else f"{first.consumer} lost {lost} records of {first.topic}: they were deleted before they were read"
+        ),
+        cause=Cause.UNKNOWN if last.refused else Cause.RETENTION,
         evidence=evidence,
         confidence=1.0,
         coverage=Coverage(0, 1, missing=(f"{first.consumer}/{first.topic}",)),
+        anchor=f"refused/{first_ns}" if last.refused else "",
     )  # fmt: skip
 
 
@@ -257,10 +263,9 @@ def _loss_evidence(losses: list[InputLoss], counted: Mapping[str, CountedLosses]
         if before is not None:
             count += before.records
             first_ns, last_ns, first_offset = before.first_ns, max(before.last_ns, last_ns), before.first_offset
-        statement = (
-            f"{count} records of {losses[0].topic}/{partition} from offset {first_offset} on were deleted before they"
-            " were read"
-        )
+        refused = next((loss.refused for loss in reversed(own or losses) if loss.refused), "")
+        fate = f"have no valid MAC, last: {refused}" if refused else "were deleted before they were read"
+        statement = f"{count} records of {losses[0].topic}/{partition} from offset {first_offset} on {fate}"
         if any(loss.is_recreated for loss in own) or (before is not None and before.is_recreated):
             statement += "; the topic was created again, and what was unread of the former one is not counted"
         yield evidence_of(statement, "input_lost_records", None, (first_ns, last_ns), float(count), 0.0)
@@ -272,8 +277,8 @@ _FABRIC = GroupKey(GroupKind.FABRIC)
 def _is_critical(finding: Finding, context: SeverityContext) -> bool:
     if finding.cause is Cause.COLLECTOR:
         return True
-    if finding.cause is Cause.RETENTION:
-        return False  # the alert RailsightInputLost pages
+    if finding.subject.a is None:
+        return False  # the alerts RailsightInputLost and RailsightRejects report it
     params: StaleParams = context.params_of(finding)
     detected_ns = finding.detected_at_ns or finding.started_at_ns
     silent = context.silent_devices_at(detected_ns)

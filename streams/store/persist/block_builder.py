@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from aiokafka import TopicPartition
@@ -16,6 +16,9 @@ from streams.store.rows.row_builder import RowBuilder, SourcedMessage
 from streams.wire import topics
 from streams.wire.errors import Reject
 from streams.wire.models import Rejected
+
+if TYPE_CHECKING:
+    from streams.wire.identity import MacVerifier
 
 
 @dataclass(slots=True)
@@ -95,7 +98,10 @@ class BlockBuilder:
         params: SinkParams,
         stats: SinkStats,
         now_ns: Callable[[], int],
+        verifier: "MacVerifier | None" = None,
     ) -> None:
+        is_telemetry = verifier is not None and persisted.topic.name in verifier.topics
+        self._verifier = verifier if is_telemetry else None
         self._at = at
         self._persisted = persisted
         self._models = persisted.models if persisted.other_models else persisted.models[0]
@@ -116,6 +122,7 @@ class BlockBuilder:
         topic, models, skipped_types = self._persisted.topic, self._models, self._skipped_types
         partition, add = self._at.partition, self.rows.add
         max_rows, max_bytes = self._params.block_rows, self._params.block_bytes
+        verifier = self._verifier
         added = 0
         for record in records:
             added += 1
@@ -127,7 +134,10 @@ class BlockBuilder:
             if headers and _type_of(headers) in skipped_types:
                 continue
             try:
-                message = topics.decode(topic, value, headers)
+                if verifier is None:
+                    message = topics.decode(topic, value, headers)
+                else:
+                    message = verifier.decode(topic, record, self._on_refusal)
                 if isinstance(message, models):
                     block.rows += add(SourcedMessage(partition, record.offset, record.timestamp, message))
             except Reject as error:
@@ -136,6 +146,9 @@ class BlockBuilder:
                 break
         block.add(records[:added])
         return added
+
+    def _on_refusal(self, topic: topics.Topic, _offset: int, _reason: str) -> None:
+        self._stats.metrics.count("railsight_unauthenticated_total", STAGE, self._at.partition, topic=topic.name)
 
     def _reject(self, block: PendingBlock, record: Any, reason: str) -> None:
         self._stats.add_rejected(self._at)

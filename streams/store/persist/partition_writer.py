@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -25,6 +25,9 @@ from streams.store.persist.partition_reader import PartitionReader
 from streams.store.persist.persisted_topics import LatencyClass, OffsetRange, PersistedTopic
 from streams.store.persist.rejected_records import RejectedRecords
 from streams.wire.models import Rejected
+
+if TYPE_CHECKING:
+    from streams.wire.identity import MacVerifier
 
 Answer = TypeVar("Answer")
 
@@ -51,6 +54,7 @@ class SinkContext:
     params: SinkParams
     stats: SinkStats
     now_ns: Callable[[], int]
+    verifier: "MacVerifier | None" = None
 
 
 class PartitionWriter:
@@ -123,7 +127,9 @@ class PartitionWriter:
         offsets = OffsetRange(self._at.partition, self._position, window_ms, now_ms)
         start = partial(self._persisted.start, context.queries, offsets)
         rows = await self._retry("identities", partial(asyncio.to_thread, start))
-        self._blocks = BlockBuilder(self._at, self._persisted, rows, context.params, context.stats, context.now_ns)
+        self._blocks = BlockBuilder(
+            self._at, self._persisted, rows, context.params, context.stats, context.now_ns, context.verifier
+        )
         if self._persisted.from_beginning:
             await self._replay(await self._offsets.beginning())
         elif self._persisted.resume is not None:

@@ -5,7 +5,7 @@ import gc
 import signal
 from collections.abc import Mapping
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streams.health.health import Health
 from streams.health.partition_checks import Group, PartitionChecks, Wording
@@ -19,6 +19,9 @@ from streams.store.persist.partition_offsets import retry_forever
 from streams.store.persist.sink import Sink
 from streams.wire.errors import Misconfigured
 from streams.wire.event_loop import new_loop, unless_stopped
+
+if TYPE_CHECKING:
+    from streams.wire.identity import MacVerifier
 
 _GC_THRESHOLDS = (100_000, 50, 100)
 """Blocks have 300,000 waiting objects at the largest fabric, without cycles, which the garbage collector scans
@@ -38,7 +41,12 @@ def configure_process() -> None:
 
 
 async def serve(
-    store: StoreParams, options: Mapping[str, Any], params: SinkParams, health: Health, metrics: Metrics
+    store: StoreParams,
+    options: Mapping[str, Any],
+    params: SinkParams,
+    health: Health,
+    metrics: Metrics,
+    verifier: "MacVerifier | None" = None,
 ) -> None:
     """Run one sink until SIGINT or SIGTERM; raises Misconfigured if a migration is pending."""
     configure_process()
@@ -54,7 +62,7 @@ async def serve(
         with closing(ClickHouse(store)) as clickhouse:
             if not await unless_stopped(stop, _wait_for_tables(clickhouse, params)):
                 return
-            sink = Sink(clickhouse, options, params, metrics=metrics)
+            sink = Sink(clickhouse, options, params, metrics=metrics, verifier=verifier)
             asking = asyncio.create_task(sink_checks(sink, options, params, health, store.timeout_s).run())
             health.started()
             try:
@@ -112,7 +120,14 @@ async def _wait_for_tables(clickhouse: ClickHouse, params: SinkParams) -> None:
         raise Misconfigured(f"ClickHouse lacks migrations {names}: run `railsight migrate`")
 
 
-def run(store: StoreParams, options: Mapping[str, Any], params: SinkParams, health: Health, metrics: Metrics) -> None:
+def run(
+    store: StoreParams,
+    options: Mapping[str, Any],
+    params: SinkParams,
+    health: Health,
+    metrics: Metrics,
+    verifier: "MacVerifier | None" = None,
+) -> None:
     """Run `serve` on a new event loop, uvloop if it is installed."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(serve(store, options, params, health, metrics))
+        runner.run(serve(store, options, params, health, metrics, verifier))

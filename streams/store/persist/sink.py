@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Coroutine, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
@@ -36,6 +36,9 @@ from streams.wire.kafka_clients import (
 )
 from streams.wire.standalone_consumer import READ_COMMITTED
 
+if TYPE_CHECKING:
+    from streams.wire.identity import MacVerifier
+
 _FETCH_BYTES = 2 << 20
 """Limit of a partition's compressed fetch: two seconds of the largest fabric; each active partition may queue two."""
 
@@ -62,12 +65,14 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         params: SinkParams,
         persisted: tuple[PersistedTopic, ...] | None = None,
         metrics: Metrics | None = None,
+        verifier: "MacVerifier | None" = None,
     ) -> None:
         self._clickhouse = clickhouse
         self._options = dict(options)
         self._params = params
         topics_of_sink = persisted_topics(rollups=params.rollups) if persisted is None else persisted
         self._persisted = {one.topic.name: one for one in topics_of_sink}
+        self._verifier = verifier
         self.stats = SinkStats(metrics or NullMetrics())
         self._writers: dict[TopicPartition, asyncio.Task[None]] = {}
         self.writers: dict[TopicPartition, PartitionWriter] = {}
@@ -172,6 +177,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
             self._params,
             self.stats,
             time.time_ns,
+            self._verifier,
         )
         self._reading = asyncio.create_task(self._guard(reader.run()))
         for at in assigned:

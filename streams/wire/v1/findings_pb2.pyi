@@ -1462,6 +1462,7 @@ class InputLoss(_message.Message):
     RECORDS_FIELD_NUMBER: _builtins.int
     AT_NS_FIELD_NUMBER: _builtins.int
     IS_RECREATED_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
     consumer: _builtins.str
     """a stage, persist, notify, tickets, or the actor of an automation"""
     topic: _builtins.str
@@ -1473,6 +1474,8 @@ class InputLoss(_message.Message):
     """when the consumer found out"""
     is_recreated: _builtins.bool
     """the topic was created again: what was unread of the former one is not counted"""
+    refused: _builtins.str
+    """of records without a valid MAC, which were not deleted: the last reason"""
     def __init__(
         self,
         *,
@@ -1483,10 +1486,11 @@ class InputLoss(_message.Message):
         records: _builtins.int = ...,
         at_ns: _builtins.int = ...,
         is_recreated: _builtins.bool = ...,
+        refused: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "consumer", b"consumer", "first_offset", b"first_offset", "is_recreated", b"is_recreated", "partition", b"partition", "records", b"records", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "consumer", b"consumer", "first_offset", b"first_offset", "is_recreated", b"is_recreated", "partition", b"partition", "records", b"records", "refused", b"refused", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

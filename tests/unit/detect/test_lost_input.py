@@ -1,6 +1,7 @@
 """Tests what the stages conclude after records were deleted before they were read."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import orjson
 
@@ -58,6 +59,19 @@ def test_a_loss_is_one_finding_with_its_number_of_records() -> None:
     assert [evidence.observed for evidence in opened.evidence] == [3, 80]
     assert last.final
     assert last.resolved_at_ns == at(302)
+
+
+def test_records_without_a_valid_mac_are_a_finding_beside_a_loss_of_the_same_input() -> None:
+    """It has the last reason, and it is neither a loss to retention nor a page."""
+    reason = "host/gpu-17 may not report on leaf1"
+    refused = [replace(loss(first, 5, t), refused=reason) for first, t in ((10, 1), (90, 2))]
+    found = findings([loss(80, 70, 1), *refused], until=400)
+    last = {one.id: one for one in found if one.cause is Cause.UNKNOWN}
+    assert len(last) == 1 and len({one.id for one in found}) == 2
+    (one,) = last.values()
+    assert (one.subject.id, one.status, one.severity) == (f"input:measure/{TOPIC}", Status.RESOLVED, Severity.WARNING)
+    assert one.summary == f"measure received 10 records of {TOPIC} without a valid MAC, last: {reason}"
+    assert one.evidence[0].statement == f"10 records of {TOPIC}/3 from offset 10 on have no valid MAC, last: {reason}"
 
 
 def test_losses_far_apart_are_two_findings_and_a_new_topic_is_named() -> None:

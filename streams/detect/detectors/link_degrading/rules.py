@@ -36,7 +36,7 @@ class DegradingParams(Thresholds):
     """The BER is healthy again below this: the hysteresis."""
     symbols_per_min: Annotated[float, Field(gt=0)] = 2
     """IBTA's 120 an hour, if no BER is known: PAM4 links always have raw errors."""
-    recoveries_per_min: Annotated[float, Field(gt=0)] = 5
+    recoveries_per_min: ClassVar[float] = 5
     """InfiniBand's link_error_recovery (DETECTION 3)."""
     drop_db: Annotated[float, Field(gt=0)] = 3
     """Power or SNR lost against the best of the last week: half the light."""

@@ -40,7 +40,7 @@ class RailParams(Thresholds):
     """Share of seconds in which the NIC stalled on PCIe; the counter means more than 30 % of such a second."""
     timeouts_per_s: Annotated[float, Field(gt=0)] = 1
     """local_ack_timeout of a NIC: more are evidence of loss (DETECTION 3)."""
-    restarts_per_s: Annotated[float, Field(gt=0)] = 10
+    restarts_per_s: ClassVar[float] = 10
     """local_ack_timeout and slow_restart (DETECTION 3)."""
     bad_windows: ClassVar[int] = 3
     """Minder waits 4 min, Aegis 10 (reported); three windows and the lateness stay within five minutes."""
