@@ -13,7 +13,7 @@ from streams.runtime.supervise import Part
 START_S = 25.0
 """The start of servers, topics, tables, stages and the load generator, on two idle cores."""
 LONGEST_FAULT_S = 60.0
-"""An unreachable host in lab.bench.load.fault_plan."""
+"""An unreachable host of the load."""
 LATENESS_S, SETTLE_S = 30.0, 10.0
 """The defaults of detect.lateness_s and decide.settle_s, which the benchmark uses."""
 

@@ -5,7 +5,7 @@ The readings are the pipeline load's (load/fleet.py), by an event clock instead 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lab.bench.load.fault_plan import plan
-from lab.bench.load.fleet import COLLECTORS, Fleet, PlayedFault
-from lab.bench.summarize import CONDITIONS
+from lab.bench.load.fleet import COLLECTORS, Fleet
 from lab.world.fabric_arrays import fabric_arrays
 from streams.fabric.inventory import Inventory
 from streams.replay.score import Truth
@@ -47,20 +46,15 @@ def write_recording(
     """Write the readings of this many seconds; faults end long before, so that all findings are final."""
     plant, chance = fabric_arrays(inventory), np.random.default_rng(seed)
     warm_s, fault_s = 2 * cadence_s, max(10.0, seconds - 2 * cadence_s - 100.0)
-    played = [PlayedFault(fault) for fault in plan(plant, fault_s, cadence_s, chance)]
-    fleet = Fleet(plant, cadence_s, chance, dict.fromkeys(COLLECTORS, 1))
-    changes = sorted((warm_s + at, i, n) for i, one in enumerate(played) for n, at in enumerate(one.fault.changes))
+    faults = plan(plant, warm_s, fault_s, cadence_s, chance)
+    fleet = Fleet(plant, cadence_s, chance, dict.fromkeys(COLLECTORS, 1), faults)
     counts: Counter[str] = Counter()
     samples, events, status = folder / "samples.parquet", folder / "events.csv", folder / "status.jsonl"
     with _Writer(samples) as writer, events.open("w") as event_file, status.open("wb") as status_file:
         event_file.write("time,device,port,kind,code,detail,source\n")
         for slot in range(round(seconds / SLOT_S)):
             at_s, now_ns = slot * SLOT_S, START_NS + round(slot * SLOT_S * 1e9)
-            while changes and changes[0][0] <= at_s:
-                _, which, number = changes.pop(0)
-                played[which].at_ns.append(now_ns)
-                for _, event in fleet.change(played[which].fault, number, now_ns):
-                    event_file.write(_line(event))
+            event_file.writelines(_line(event) for _, event in fleet.injected(at_s, now_ns) if isinstance(event, Event))
             for encoded in fleet.readings(at_s, now_ns):
                 message = codec.from_bytes(Samples, encoded.value)
                 writer.add(message)
@@ -68,7 +62,7 @@ def write_recording(
             for encoded in fleet.statuses(at_s, now_ns):
                 status_file.write(codec.to_json(codec.from_bytes(CollectorStatus, encoded.value)) + b"\n")
         values = writer.values
-    truths = tuple(_truths(fleet, played))
+    truths = tuple(_truths(fleet))
     return GeneratedRecording(samples, events, status, counts["messages"], counts["rows"], values, truths)
 
 
@@ -77,11 +71,10 @@ def _line(event: Event) -> str:
     return f"{event.at_ns},{event.device},{event.port},{event.kind.name.lower()},0,,{source}\n"
 
 
-def _truths(fleet: Fleet, played: Iterable[PlayedFault]) -> Iterator[Truth]:
-    for one in played:
-        condition = CONDITIONS.get(one.fault.kind.value)
-        if condition is not None and one.at_ns:
-            yield Truth(one.at_ns[0], one.at_ns[-1], condition, *fleet.end_of(one.fault), _TOLERANCE_S)
+def _truths(fleet: Fleet) -> Iterator[Truth]:
+    for one in fleet.played:
+        for truth in one.fault.truths if one.at_ns else ():
+            yield replace(truth, start_ns=one.at_ns[0], end_ns=one.at_ns[-1], tolerance_s=_TOLERANCE_S)
 
 
 class _Writer:

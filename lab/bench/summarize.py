@@ -16,16 +16,8 @@ from lab.world.fabric_arrays import FabricArrays
 from streams.fabric.ids import Port
 from streams.replay.score import Truth, as_dict, score
 from streams.store.clickhouse import ClickHouse
-from streams.wire.models import Condition, Finding
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, SAMPLES
 
-CONDITIONS = {
-    "burst": Condition.LINK_FLAP,
-    "down": Condition.LINK_DOWN,
-    "reboot": Condition.DEVICE_DOWN,
-    "gone": Condition.DEVICE_DOWN,
-}
-"""The condition of each kind of fault; the other kinds have no ground truth."""
 OPENS_AFTER_NS = 30_000_000_000
 """The hold time of link/down, which its latency excludes."""
 BEFORE_KILL_S = 1.0
@@ -145,12 +137,13 @@ def _latency(monitor: Monitor, sent: LoadReport, kind: str) -> Spread:
 
     Faults that were completed while a killed worker recovered are left out: the recovery time is reported per kill.
     """
-    arrivals: dict[Port, list[tuple[int, Finding]]] = defaultdict(list)
+    conditions = {fault.condition for fault in sent.faults if fault.kind == kind}
+    arrivals: dict[Port, list[int]] = defaultdict(list)
     for arrived_ns, finding in monitor.revisions:
-        if finding.condition is CONDITIONS[kind]:
+        if finding.condition in conditions:
             for end in (finding.subject.a, finding.subject.z):
                 if end is not None:
-                    arrivals[Port(end.device, end.port)].append((arrived_ns, finding))
+                    arrivals[Port(end.device, end.port)].append(arrived_ns)
     assert monitor.first is not None
     latencies = []
     for fault in sent.faults:
@@ -159,7 +152,7 @@ def _latency(monitor: Monitor, sent: LoadReport, kind: str) -> Spread:
             continue
         if is_recovering(monitor.kills, (complete_ns - monitor.first.at_ns) / 1e9):
             continue
-        found = [at_ns for at_ns, _ in arrivals[Port(fault.device, fault.port)] if at_ns >= fault.at_ns[0]]
+        found = [at_ns for at_ns in arrivals[Port(fault.device, fault.port)] if at_ns >= fault.at_ns[0]]
         if found:
             latencies.append((min(found) - complete_ns) / 1e9)
     return spread_of(latencies)
@@ -182,9 +175,8 @@ def _truths(sent: LoadReport, cadence_s: float) -> list[Truth]:
     # A fault that only samples show gets the time of a reading, at most a cadence late; two cadences are allowed.
     tolerance_s = max(15.0, 2 * cadence_s)
     return [
-        Truth(fault.at_ns[0], fault.at_ns[-1], CONDITIONS[fault.kind], fault.device, fault.port, tolerance_s)
+        Truth(fault.at_ns[0], fault.at_ns[-1], fault.condition, fault.device, fault.port, tolerance_s)
         for fault in sent.faults
-        if fault.kind in CONDITIONS
     ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from lab.world.effects import Interval
 from lab.world.fabric_arrays import FabricArrays
-from lab.world.ground_truth import InjectedFault, PlacedFault
+from lab.world.ground_truth import InjectedFault, PlacedFault, injected
 from lab.world.traffic import Busyness
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
@@ -269,9 +269,7 @@ class FaultPlacer:
         self, fault: PlacedFault, kind: str, *, affected: tuple[Port, ...] = (), senders: tuple[str, ...] = ()
     ) -> InjectedFault:
         """Return a fault at the drawn place and time; `kind` names its variant."""
-        return InjectedFault(
-            tuple(fault.ground_truths()), tuple(fault.effects(self.fabric)), kind, affected, senders
-        )  # fmt: skip
+        return injected(fault, self.fabric, kind, affected=affected, senders=senders)
 
     def ports(self, link: int) -> tuple[int, int]:
         """Return the ports at both ends of a link, the lower first."""

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from lab.world.effects import Effect, Interval
 from lab.world.fabric_arrays import FabricArrays
+from streams.fabric.ids import Port
 from streams.replay.score import Truth
 from streams.wire.models import Condition, Finding
 
@@ -108,6 +109,14 @@ class InjectedFault:
 
 
 AnyFault = PlacedFault | InjectedFault
+
+
+def injected(
+    fault: PlacedFault, fabric: FabricArrays, kind: str, *,
+    affected: tuple[Port, ...] = (), senders: tuple[str, ...] = (),
+) -> InjectedFault:  # fmt: skip
+    """Return a fault at its place and time with its truths and effects; `kind` names its variant."""
+    return InjectedFault(tuple(fault.ground_truths()), tuple(fault.effects(fabric)), kind, affected, senders)
 
 
 class TruthRow(NamedTuple):

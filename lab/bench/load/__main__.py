@@ -20,17 +20,15 @@ async def _run(path: Path) -> None:
     spec = read_spec(path)
     fabric = arrays_file.load(Path(spec.fabric_path))
     rng = np.random.default_rng(spec.seed)
-    faults = plan(fabric, spec.seconds, spec.cadence_s, rng)
+    faults = plan(fabric, spec.warm_s, spec.seconds, spec.cadence_s, rng)
     runs = {source: int.from_bytes(os.urandom(8), "little") | 1 for source in COLLECTORS}
-    fleet = Fleet(fabric, spec.cadence_s, rng, runs)
-    for fault in faults:
-        fleet.effects_of(fault)  # before the first slot
+    fleet = Fleet(fabric, spec.cadence_s, rng, runs, faults)
     gc.freeze()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await Player(spec, fleet, fabric.devices, faults).play(stop)
+    await Player(spec, fleet, fabric.devices).play(stop)
 
 
 if __name__ == "__main__":

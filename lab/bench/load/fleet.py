@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lab.bench.load.encoding import FIRST_SEQUENCE, stamp
-from lab.bench.load.fault_plan import Fault
 from lab.bench.load.group import Group, Reader
 from lab.bench.load.injected_effects import InjectedEffects
 from lab.world.effects import ClockShift, CounterReset, Effect, EmitEvent, NotPolled, Rebooting, SignalLoss
 from lab.world.fabric_arrays import FabricArrays
+from lab.world.ground_truth import InjectedFault
 from lab.world.probe_mesh import ProbeAgents, drops_of
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
@@ -60,7 +60,7 @@ class _GroupState:
 class PlayedFault:
     """One fault as it was played, with the times of its changes as sent."""
 
-    fault: Fault
+    fault: InjectedFault
     at_ns: list[int] = field(default_factory=list)
 
 
@@ -68,8 +68,10 @@ class Fleet:
     """Plays every device of a fabric. Times are seconds since the start of the load."""
 
     def __init__(
-        self, fabric: FabricArrays, cadence_s: float, rng: np.random.Generator, runs: dict[Source, int]
-    ) -> None:
+        self, fabric: FabricArrays, cadence_s: float, rng: np.random.Generator, runs: dict[Source, int],
+        faults: Sequence[InjectedFault] = (), inventory: Inventory | None = None,
+    ) -> None:  # fmt: skip
+        """Create it with faults, whose times are nanoseconds since the start; with an inventory, hosts send probes."""
         self._fabric = fabric
         self._cadence_s = cadence_s
         self._first_port = fabric.first_port
@@ -81,11 +83,22 @@ class Fleet:
         """The error of each wrong device clock."""
         self._position: dict[int, tuple[_GroupState, int]] = {}
         self._groups = self._make_groups(rng)
-        self._injected: InjectedEffects | None = None
-        self._probes: ProbeAgents | None = None
+        effects = [effect for fault in faults for effect in fault.effects]
+        self._injected = InjectedEffects(fabric, Topology(inventory or Inventory()), effects)
+        self._probes = None if inventory is None else self._make_probes(effects, inventory)
         self._probed_ns = 1
-        self._timeline: list[tuple[int, bool, Effect]] = []
-        self._effects_of: dict[Fault, list[Effect]] = {}
+        self.played = [PlayedFault(fault) for fault in faults]
+        self._edges = sorted(
+            (
+                (at_ns, played, bool(is_end), effect)
+                for played in self.played
+                for effect in played.fault.effects
+                for is_end, at_ns in enumerate(effect.interval)
+            ),
+            key=lambda edge: edge[0],
+        )
+        self.last_edge_ns = self._edges[-1][0] if self._edges else 0
+        """The time of the last change by a fault."""
 
     def _make_groups(self, rng: np.random.Generator) -> list[_GroupState]:
         fabric, groups = self._fabric, []
@@ -111,9 +124,7 @@ class Fleet:
             self._position |= {device: (state, i) for i, device in enumerate(devices)}
         return groups
 
-    def inject(self, effects: Sequence[Effect], inventory: Inventory) -> None:
-        """Also play these effects, and probe the fabric; their times are nanoseconds since the start of the load."""
-        self._injected = InjectedEffects(self._fabric, Topology(inventory), effects)
+    def _make_probes(self, effects: Sequence[Effect], inventory: Inventory) -> ProbeAgents:
         losses = [effect for effect in effects if isinstance(effect, SignalLoss)]
         losses += [
             SignalLoss(link, effect.interval)
@@ -122,18 +133,16 @@ class Fleet:
             for link in self._fabric.links_at(effect.device)
         ]
         drops = list(drops_of(effects, losses, self._fabric))
-        self._probes = ProbeAgents(inventory, self._fabric, drops, _PROBES_SEED)
-        edges = [(at_ns, bool(n), e) for e in effects for n, at_ns in enumerate(e.interval)]
-        self._timeline = sorted(edges, key=lambda edge: edge[0])
+        return ProbeAgents(inventory, self._fabric, drops, _PROBES_SEED)
 
     def injected(self, until_s: float, now_ns: int) -> Iterator[tuple[int, Event | Facts | ProbeReport]]:
-        """Apply the injected effects that start or end until a time; yield (device, message) to send at once."""
+        """Apply the effects that start or end until a time; yield (device, message) to send at once."""
         until_ns = round(until_s * 1e9)
-        while self._timeline and self._timeline[0][0] <= until_ns:
-            _, is_end, effect = self._timeline.pop(0)
+        while self._edges and self._edges[0][0] <= until_ns:
+            _, played, is_end, effect = self._edges.pop(0)
+            played.at_ns.append(now_ns)
             yield from self._end(effect, now_ns) if is_end else self._begin(effect, now_ns)
-        if self._injected is not None:
-            yield from self._injected.facts_due(until_ns, now_ns)
+        yield from self._injected.facts_due(until_ns, now_ns)
         yield from self._probe_reports(until_ns, now_ns)
 
     def _probe_reports(self, until_ns: int, now_ns: int) -> Iterator[tuple[int, ProbeReport]]:
@@ -207,7 +216,7 @@ class Fleet:
             state.sequence[i] += 1
             state.last_ns[i] = now_ns
             sampled_ns = now_ns + self._clock_ahead_ns.get(device, 0)
-            if injected is not None and device in injected:
+            if device in injected:
                 at_ns = round(until_s * 1e9)
                 samples = injected.samples(device, group, i, at_ns, state.sequence[i], now_ns)
                 value = to_bytes(replace(samples, sampled_at_ns=sampled_ns))
@@ -243,17 +252,6 @@ class Fleet:
             value = to_bytes(state.group.unreachable_status(i, now_ns, state.last_ns[i]))
         yield Encoded(device, state.status_keys[i], value, 0)
 
-    def effects_of(self, fault: Fault) -> list[Effect]:
-        """Return the effects of a fault; the first call for a fabric numbers all its links, which takes a while."""
-        if fault not in self._effects_of:
-            self._effects_of[fault] = fault.placed(self._fabric).effects(self._fabric)
-        return self._effects_of[fault]
-
-    def change(self, fault: Fault, number: int, now_ns: int) -> Iterator[tuple[int, Event]]:
-        """Start a fault (even numbers) or end it (odd ones); yield the events and the devices that send them."""
-        effect = self.effects_of(fault)[number // 2]
-        yield from (self._end if number % 2 else self._begin)(effect, now_ns)
-
     def _reboot(self, device: int, now_ns: int, *, up: bool) -> Iterator[tuple[int, Event]]:
         """Make a device unreachable, or reachable again; a host's collector stops and starts with it."""
         self._report_at_once(device)
@@ -288,11 +286,6 @@ class Fleet:
                     reader.collector, reader.run, self._events[device],
                 ),
             )  # fmt: skip
-
-    def end_of(self, fault: Fault) -> tuple[str, str]:
-        """Return the device and the port of a fault for a truth file; the port is empty for a fault of a device."""
-        truth = fault.placed(self._fabric).ground_truths()[0].truth
-        return truth.device, truth.port
 
 
 def _due(phases_s: list[float], done: int, until_s: float, cadence_s: float) -> list[tuple[int, int]]:

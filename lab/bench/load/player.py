@@ -19,8 +19,7 @@ import orjson
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from lab.bench.load.fault_plan import Fault
-from lab.bench.load.fleet import Encoded, Fleet, PlayedFault
+from lab.bench.load.fleet import Encoded, Fleet
 from lab.bench.load.spec import LoadReport, ReportedFault, Spec
 from streams.config.settings import load
 from streams.wire.models import Event, Facts, ProbeReport
@@ -51,21 +50,14 @@ class SendStats:
 class Player:
     """Plays one run of the load."""
 
-    def __init__(self, spec: Spec, fleet: Fleet, devices: Iterable[str], faults: list[Fault]) -> None:
+    def __init__(self, spec: Spec, fleet: Fleet, devices: Iterable[str]) -> None:
         self._spec = spec
         self._options = load(Path(spec.config)).kafka.of_part(COLLECTOR).client_options()
         self._fleet = fleet
         self._partition = [partition_of(device, spec.partitions) for device in devices]
-        self._faults = [PlayedFault(fault) for fault in faults]
-        self._changes = sorted(
-            (spec.warm_s + at_s, played, number)
-            for played, fault in enumerate(faults)
-            for number, at_s in enumerate(fault.changes)
-        )
         self._stats = SendStats()
         self._marks: list[tuple[int, int, int]] = []
         self._began_ns = self._over_ns = 0
-        self._last_s = max((at_s for at_s, _, _ in self._changes), default=0.0)
         self._producers: list[AIOKafkaProducer] = []
         self._batched: dict[tuple[Topic, int, int], list[Encoded]] = defaultdict(list)
 
@@ -76,7 +68,7 @@ class Player:
             for producer in self._producers:
                 await producer.start()
             self._began_ns = time.time_ns()
-            self._over_ns = self._began_ns + round(self._last_s * 1e9)
+            self._over_ns = self._began_ns + self._fleet.last_edge_ns
             self._write_report(done=False)
             await self._slots(stop)
             await self._flush(range(self._spec.partitions))
@@ -131,13 +123,6 @@ class Player:
 
     async def _apply_faults(self, due_s: float) -> None:
         """Apply the faults' changes until now; each event is sent at once and alone, as a device sends it."""
-        while self._changes and self._changes[0][0] <= due_s:
-            _, which, number = self._changes.pop(0)
-            played = self._faults[which]
-            now_ns = time.time_ns()
-            played.at_ns.append(now_ns)
-            for device, event in self._fleet.change(played.fault, number, now_ns):
-                await self._send(EVENTS, device, event)
         for device, message in self._fleet.injected(due_s, time.time_ns()):
             await self._send(_TOPICS[type(message)], device, message)
 
@@ -207,8 +192,10 @@ class Player:
 
     def _reported_faults(self) -> list[ReportedFault]:
         reported = []
-        for played in self._faults:
-            if played.at_ns:
-                device, port = self._fleet.end_of(played.fault)
-                reported.append(ReportedFault(played.fault.kind.value, device, port, played.at_ns))
+        for played in self._fleet.played:
+            if played.at_ns and played.fault.truths:
+                truth = played.fault.truths[0]
+                reported.append(
+                    ReportedFault(played.fault.kind, truth.condition, truth.device, truth.port, played.at_ns)
+                )
         return reported

@@ -8,6 +8,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from lab.world.fabric_arrays import FabricArrays
+from streams.wire.models import Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,10 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class ReportedFault:
-    """One fault as it was played: its kind and place, and the times at which its changes were sent."""
+    """One fault with a truth as it was played: its kind and place, and the times at which its changes were sent."""
 
     kind: str
+    condition: Condition
     device: str
     port: str
     at_ns: list[int]

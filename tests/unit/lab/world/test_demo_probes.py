@@ -46,8 +46,8 @@ def test_the_demo_shows_the_fault(slug: str) -> None:
 @every_slug
 def test_the_load_shows_the_fault(slug: str) -> None:
     """Its reports carry the times of its clock; the effects have those of the load."""
-    fleet = Fleet(fabric_arrays(INVENTORY), 10.0, np.random.default_rng(5), dict.fromkeys(COLLECTORS, 1))
-    fleet.inject(injected(slug, Interval(120 * S, LAST_S * S)).effects, INVENTORY)
+    faults, runs = [injected(slug, Interval(120 * S, LAST_S * S))], dict.fromkeys(COLLECTORS, 1)
+    fleet = Fleet(fabric_arrays(INVENTORY), 10.0, np.random.default_rng(5), runs, faults, INVENTORY)
     reports: list[ProbeReport] = []
     for second in range(LAST_S):
         sent = fleet.injected(float(second), START_NS + second * S)

@@ -69,9 +69,11 @@ def test_a_fault_is_injected_into_the_load(fault: Fault) -> None:
     """The load sends other messages than if the fault came a day later."""
     fabric = fabric_arrays(INVENTORY)
     (injected,) = demo_scenario.inject(INVENTORY, [fault.slug], Interval(0, LAST_S * S), seed=3)
-    later, now = (Fleet(fabric, CADENCE_S, np.random.default_rng(5), dict.fromkeys(COLLECTORS, 1)) for _ in range(2))
-    now.inject(injected.effects, INVENTORY)
-    later.inject([_a_day_later(effect) for effect in injected.effects], INVENTORY)
+    delayed = replace(injected, effects=tuple(map(_a_day_later, injected.effects)))
+    now, later = (
+        Fleet(fabric, CADENCE_S, np.random.default_rng(5), dict.fromkeys(COLLECTORS, 1), [fault], INVENTORY)
+        for fault in (injected, delayed)
+    )
     assert _sent(now) != _sent(later)
 
 

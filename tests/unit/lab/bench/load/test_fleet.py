@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from collectors.core.poll import EVERY_S
-from lab.bench.load.fault_plan import BURST_DOWNS, Fault, Kind, plan
+from lab.bench.load.fault_plan import BURST_DOWNS, plan
 from lab.bench.load.fleet import STATUS_INTERVAL_S, Fleet
+from lab.world.effects import Interval, Rebooting, SignalLoss
 from lab.world.fabric_arrays import FabricArrays
+from lab.world.faults.devices import Reboot
+from lab.world.ground_truth import InjectedFault, injected
 from streams.wire.codec import from_bytes
 from streams.wire.models import CollectorStatus, Samples, Source
 
@@ -30,10 +33,14 @@ def plant() -> FabricArrays:
 CADENCE_S = 10.0
 
 
+def fleet_with(*faults: InjectedFault) -> Fleet:
+    runs = {Source.SOURCE_NIC: 3, Source.SOURCE_GNMI: 5}
+    return Fleet(plant(), CADENCE_S, np.random.default_rng(7), runs, faults)
+
+
 @pytest.fixture
 def fleet() -> Fleet:
-    runs = {Source.SOURCE_NIC: 3, Source.SOURCE_GNMI: 5}
-    return Fleet(plant(), CADENCE_S, np.random.default_rng(7), runs)
+    return fleet_with()
 
 
 def _read(fleet: Fleet, until_s: float, now_ns: int = 1) -> dict[str, Samples]:
@@ -66,31 +73,38 @@ def test_the_status_of_a_device_is_reported_at_first_contact_and_once_a_minute(f
     assert STATUS_INTERVAL_S == EVERY_S
 
 
-def test_an_unreachable_switch_is_reported_and_an_unreachable_host_is_not(fleet: Fleet) -> None:
+@pytest.mark.parametrize(("device", "is_reported"), [("leaf0", 1), ("host3", 0)])
+def test_an_unreachable_switch_is_reported_and_an_unreachable_host_is_not(device: str, is_reported: int) -> None:
     """At once and at each failed reading; a host's collector stops with it, and reports when it is up again."""
-    _statuses(fleet, 8 * CADENCE_S - 1e-6)
-    for place, is_reported in ((HOSTS, 1), (3, 0)):
-        began_s = CADENCE_S * (8 if is_reported else 9)
-        gone = Fault(Kind.GONE, place, (0.0, 1.0))
-        list(fleet.change(gone, 0, 1))
-        device = fleet.end_of(gone)[0]
-        assert [s.reachable for s in _statuses(fleet, began_s) if s.device == device] == [False] * is_reported
-        again = _statuses(fleet, began_s + CADENCE_S - 1e-6)
-        assert [s.error for s in again if s.device == device] == ["no answer"] * is_reported
-        list(fleet.change(gone, 1, 2))
-        assert [s.reachable for s in _statuses(fleet, began_s + CADENCE_S - 1e-6) if s.device == device] == [True]
+    began_s, ended_s = 8 * CADENCE_S, 9 * CADENCE_S - 1e-6
+    gone = Reboot(device, Interval(round(began_s * 1e9), round(ended_s * 1e9)))
+    fleet = fleet_with(injected(gone, plant(), "gone"))
+    _statuses(fleet, began_s - 1e-6)
+    list(fleet.injected(began_s, 1))
+    assert [s.reachable for s in _statuses(fleet, began_s) if s.device == device] == [False] * is_reported
+    again = _statuses(fleet, ended_s)
+    assert [s.error for s in again if s.device == device] == ["no answer"] * is_reported
+    list(fleet.injected(ended_s, 2))
+    assert [s.reachable for s in _statuses(fleet, ended_s) if s.device == device] == [True]
+    assert fleet.played[0].at_ns == [1, 2]
 
 
 def test_faults_are_drawn_apart_and_by_the_seed() -> None:
     """No link has two faults, none ends at a faulty device, and a seed draws the same faults again."""
-    whole = plan(plant(), 600.0, CADENCE_S, np.random.default_rng(1))
-    assert whole == plan(plant(), 600.0, CADENCE_S, np.random.default_rng(1))
-    assert whole != plan(plant(), 600.0, CADENCE_S, np.random.default_rng(2))
-    links = [fault.place for fault in whole if not fault.at_device]
+
+    def drawn(seed: int) -> list[InjectedFault]:
+        return plan(plant(), 0.0, 600.0, CADENCE_S, np.random.default_rng(seed))
+
+    whole = drawn(1)
+    assert whole == drawn(1)
+    assert whole != drawn(2)
+    losses = [[e for e in fault.effects if isinstance(e, SignalLoss)] for fault in whole]
+    links = [own[0].link for own in losses if own]
     assert len(set(links)) == len(links)
-    owner = np.repeat(np.arange(HOSTS + LEAVES), [len(ports) for ports in plant().ports])
-    gone = {fault.place for fault in whole if fault.at_device}
+    gone = {effect.device for fault in whole for effect in fault.effects if isinstance(effect, Rebooting)}
     assert gone
-    assert not gone & set(owner[plant().links[links]].ravel().tolist())
-    assert all(len(fault.changes) == 2 * BURST_DOWNS for fault in whole if fault.kind is Kind.BURST)
-    assert all(list(fault.changes) == sorted(fault.changes) for fault in whole)
+    assert not gone & set(plant().ends[links].ravel().tolist())
+    assert all(len(fault.effects) == BURST_DOWNS for fault in whole if fault.kind == "burst")
+    assert all(bool(fault.truths) is (fault.kind != "single") for fault in whole)
+    edges = [[edge for loss in own for edge in loss.interval] for own in losses]
+    assert edges == [sorted(own) for own in edges]
