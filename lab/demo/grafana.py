@@ -5,32 +5,19 @@ GRAFANA_URL names a running Grafana, which gets the data source and the boards b
 the data source's plugin itself (`plugins.preinstall`) if its plugin folder has none.
 """
 
-import base64
 import os
 import secrets
 import shutil
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 
 from streams.embedded.kafka_data_dir import free_ports
-from streams.instrument.shipped import shipped
+from streams.report.grafana import BOARDS, PLUGIN, WALL_UID, BoardReader, read_boards
 from streams.runtime.supervise import Part
 from streams.wire.errors import Misconfigured
-
-BOARDS = shipped("dashboards/json")
-PLUGIN = "grafana-clickhouse-datasource"
-SOURCE_UID = "railsight-clickhouse"
-WALL_UID = "railsight-fabric"
-READER = "grafana"
-"""The read-only user of the embedded ClickHouse."""
-TIMEOUT_S = 15.0
 
 HOW_TO = (
     "no Grafana: neither GRAFANA_URL nor a `grafana` or `grafana-server` on PATH",
@@ -38,37 +25,6 @@ HOW_TO = (
     "  on this machine: install Grafana 11 or later (grafana.com/docs), run it again",
     "  in containers: deploy/compose has Grafana with the boards; docs/dashboards.md has pictures of them",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """The ClickHouse from which the boards read."""
-
-    url: str
-    database: str
-    password: str
-    user: str = READER
-
-    @property
-    def source(self) -> dict[str, Any]:
-        """The data source in the format of Grafana's API and provisioning."""
-        address = urlsplit(self.url)
-        return {
-            "name": "railsight", "uid": SOURCE_UID, "type": PLUGIN, "access": "proxy", "isDefault": True,
-            "jsonData": {
-                "protocol": "http", "host": address.hostname, "port": address.port, "username": self.user,
-                "defaultDatabase": self.database, "dialTimeout": "10", "queryTimeout": "30",
-            },
-            "secureJsonData": {"password": self.password},
-        }  # fmt: skip
-
-
-def read_boards(folder: Path = BOARDS) -> dict[str, dict[str, Any]]:
-    """Return the boards by name; raise Misconfigured if the repository is not installed from its source."""
-    boards = {path.stem: orjson.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
-    if not boards:
-        raise Misconfigured(f"--grafana: no boards in {folder}; run the demo from the repository (`make demo`)")
-    return boards
 
 
 def find_program(environment: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -80,50 +36,6 @@ def find_program(environment: Mapping[str, str]) -> tuple[str, ...] | None:
     return None if server is None else (server,)
 
 
-def upload(url: str, environment: Mapping[str, str], reader: Reader) -> str:
-    """Send the data source and the boards to a running Grafana; return the address of the wall.
-
-    Raises Misconfigured with Grafana's answer.
-    """
-    base = url.rstrip("/")
-    headers = {"Content-Type": "application/json", "Authorization": _authorization(url, environment)}
-    try:
-        _call("PUT", f"{base}/api/datasources/uid/{SOURCE_UID}", headers, reader.source)
-    except FileNotFoundError:
-        _call("POST", f"{base}/api/datasources", headers, reader.source)
-    for made in read_boards().values():
-        _call("POST", f"{base}/api/dashboards/db", headers, {"dashboard": made, "overwrite": True})
-    return f"{base}/d/{WALL_UID}"
-
-
-def _authorization(url: str, environment: Mapping[str, str]) -> str:
-    if token := environment.get("GRAFANA_TOKEN"):
-        return f"Bearer {token}"
-    user, password = environment.get("GRAFANA_USER"), environment.get("GRAFANA_PASSWORD")
-    if user and password:
-        return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-    raise Misconfigured(
-        f"GRAFANA_URL={url} needs GRAFANA_TOKEN (a service account's), or GRAFANA_USER and GRAFANA_PASSWORD"
-    )
-
-
-def _call(method: str, url: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> None:
-    """Send one request; raise FileNotFoundError for 404, else Misconfigured."""
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise Misconfigured(f"GRAFANA_URL: {url} is no http or https URL")
-    request = urllib.request.Request(url, orjson.dumps(body), dict(headers), method=method)  # noqa: S310 — checked
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310 — checked
-            return
-    except urllib.error.HTTPError as error:
-        if error.code == 404:
-            raise FileNotFoundError(url) from error
-        answer = error.read(500).decode(errors="replace")
-        raise Misconfigured(f"Grafana refused {method} {url}: {error.code} {answer}") from error
-    except OSError as error:
-        raise Misconfigured(f"cannot reach Grafana at {url} ({error}); check GRAFANA_URL") from error
-
-
 @dataclass(frozen=True, slots=True)
 class OwnGrafana:
     """A Grafana that the demo starts."""
@@ -133,7 +45,9 @@ class OwnGrafana:
     password_file: Path
 
 
-def own_grafana(folder: Path, program: tuple[str, ...], reader: Reader, environment: Mapping[str, str]) -> OwnGrafana:
+def own_grafana(
+    folder: Path, program: tuple[str, ...], reader: BoardReader, environment: Mapping[str, str]
+) -> OwnGrafana:
     """Write the configuration and the provisioning of a Grafana in a folder; return the part that runs it."""
     read_boards()
     (port,) = free_ports(1)

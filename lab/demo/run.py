@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import orjson
 
@@ -22,7 +23,8 @@ from streams.config.settings import Settings, load
 from streams.decide.policy import load_policy
 from streams.embedded.running_instances import Instance, registered
 from streams.replay.score import Score, Truth, read_truth, score
-from streams.runtime.local_pipeline import SETUP_TIMEOUT_S, start_servers
+from streams.report.grafana import BoardReader, Grafana
+from streams.runtime.local_pipeline import BOARD_READER, SETUP_TIMEOUT_S, reader_password_file, start_servers
 from streams.runtime.stage_progress import StageProgress
 from streams.runtime.supervise import Supervisor
 from streams.runtime.topic_io import inventory_records, publish
@@ -103,8 +105,7 @@ class Demo:
     async def _start_servers(self) -> None:
         folder, supervisor = self.plan.folder, self.supervisor
         self.phase = "starting Kafka and ClickHouse"
-        reader = grafana.READER if self.plan.grafana else None
-        servers = await start_servers(supervisor, folder, reader=reader, without_sandbox=self.plan.without_sandbox)
+        servers = await start_servers(supervisor, folder, without_sandbox=self.plan.without_sandbox)
         config = process_specs.write_config(folder, servers, self.plan)
         self.running_settings = load(config, None, os.environ)
         self.addresses = {
@@ -133,10 +134,10 @@ class Demo:
 
     async def _show_boards(self) -> None:
         """Provision a Grafana; `addresses` and the printed phases have its address."""
-        password = (self.plan.folder / "clickhouse/face" / f"password-{grafana.READER}").read_text().strip()
-        reader = grafana.Reader(self.addresses["clickhouse"], self.settings.store.database, password)
+        password = reader_password_file(Path(self.addresses["clickhouse_password_file"])).read_text().strip()
+        reader = BoardReader(self.addresses["clickhouse"], self.settings.store.database, BOARD_READER, password)
         if url := os.environ.get("GRAFANA_URL"):
-            self.addresses["grafana"] = await asyncio.to_thread(grafana.upload, url, os.environ, reader)
+            self.addresses["grafana"] = await asyncio.to_thread(Grafana(url, os.environ).install, reader)
         elif (program := grafana.find_program(os.environ)) is not None:
             folder = self.plan.folder / "grafana"
             folder.mkdir(exist_ok=True)

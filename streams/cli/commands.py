@@ -101,6 +101,7 @@ _OWN: tuple[Command, ...] = (
     _command(_ADMINISTER, "init", "Write a first configuration: targets, inventory, secrets."),
     _command(_ADMINISTER, "doctor", "Check this machine and the running pipeline.", "checks"),
     _command(_ADMINISTER, "config", "Check a configuration, or print the settings in force.", "checks"),
+    _command(_ADMINISTER, "grafana", "Install the boards and the alert rules in a running Grafana."),
     _command(_ADMINISTER, "logs", "Print the log of a part of the running pipeline.", "pipeline"),
     _command(_ADMINISTER, "topics", "Create the topics, or list differences.", "administer", interactive=False),
     _command(_ADMINISTER, "migrate", "Bring the tables of ClickHouse up to date.", "administer", interactive=False),

@@ -24,6 +24,8 @@ from streams.embedded.running_instances import Instance, registered
 from streams.runtime.supervise import GaveUp, Part, Supervisor
 
 SERVERS, CLIENTS = 0, 1
+BOARD_READER = "grafana"
+"""The user of the embedded ClickHouse that may only read."""
 READY_TIMEOUT_S = 600.0
 """A first start downloads the broker's jars and the Java runtime: minutes on a slow line."""
 
@@ -42,12 +44,16 @@ def broker_part(data: Path, port: int | None, config: Path | None = None, securi
     return Part("broker", command, SERVERS)
 
 
-def clickhouse_part(data: Path, port: int, reader: str | None = None, *, without_sandbox: bool = False) -> Part:
-    """Return the part of the embedded ClickHouse; `reader` is the name of its read-only user."""
-    options = [] if reader is None else ["--read-only-user", reader]
-    options += ["--without-sandbox"] if without_sandbox else []
+def clickhouse_part(data: Path, port: int, *, without_sandbox: bool = False) -> Part:
+    """Return the part of the embedded ClickHouse, with a user for the boards that may only read."""
+    options = ["--read-only-user", BOARD_READER, *(["--without-sandbox"] if without_sandbox else [])]
     command = railsight_command("clickhouse", "--data", str(data), "--port", str(port), "--json", *options)
     return Part("clickhouse", command, SERVERS)
+
+
+def reader_password_file(password_file: Path) -> Path:
+    """Return the file of the boards' reader beside that of the embedded ClickHouse's user with all rights."""
+    return password_file.with_name(f"password-{BOARD_READER}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +78,13 @@ async def start_servers(
     supervisor: Supervisor,
     folder: Path,
     security: str | None = None,
-    reader: str | None = None,
     *,
     without_sandbox: bool = False,
 ) -> ServerAddresses:
-    """Start Kafka and ClickHouse on free ports with their data in `folder`, and wait until both are ready.
-
-    `reader` is the name of an optional read-only user of ClickHouse.
-    """
+    """Start Kafka and ClickHouse on free ports with their data in `folder`, and wait until both are ready."""
     kafka_port, clickhouse_port = free_ports(2)
     supervisor.start(broker_part(folder / "kafka", kafka_port, security=security))
-    supervisor.start(clickhouse_part(folder / "clickhouse", clickhouse_port, reader, without_sandbox=without_sandbox))
+    supervisor.start(clickhouse_part(folder / "clickhouse", clickhouse_port, without_sandbox=without_sandbox))
     kafka = await wait_until_ready(supervisor, "broker", "bootstrap")
     clickhouse = await wait_until_ready(supervisor, "clickhouse", "url")
     return ServerAddresses(
