@@ -43,7 +43,7 @@ def install(
 ) -> None:
     """Create or replace the data source, the ten boards and the alert rules, and check that Grafana can query.
 
-    Example: `railsight grafana install --url http://127.0.0.1:3000 --token-file grafana.token`, with `railsight up` running.
+    Example: `railsight grafana install --url http://127.0.0.1:3000 --token-file grafana.token` beside `railsight up`.
     """
     store = settings_of(config, None, READER).store
     password_file = reader_password_file or _made_password(store)
