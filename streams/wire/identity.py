@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from hmac import compare_digest
 from pathlib import Path
 from typing import Protocol
 
@@ -43,6 +44,8 @@ KINDS = {
 """The kinds of principals, and the topics that each may write."""
 AUTHENTICATED = frozenset().union(*KINDS.values())
 """The topics whose records have a MAC."""
+_PREFIXES = {name: name.encode() + b"\0\0" for name in AUTHENTICATED}
+"""The bytes before the key that the MAC of a record without a type covers."""
 DECIDE = "decide/*"
 """The principal of the stage `decide`, which requests readings by events."""
 
@@ -50,9 +53,11 @@ _ONE_DEVICE = ("host", "prober")
 _NAME = re.compile(rf"({'|'.join(KINDS)})/[!-+\--~]+(,[!-+\--~]+)*")
 _MAX_NAME = 1024
 _TAG, _COUNTER, _ID, _RUN = 16, 6, 4, 12
+_ZEROS = bytes(12 - _COUNTER)
+"""The first bytes of the nonce, which has 12."""
 _SESSION = _TAG + _COUNTER
 _PRINCIPAL = _SESSION + _ID + _RUN
-_MAX_SESSIONS = 32_768
+_MAX_RUNS = 32_768
 """The most verified runs whose keys are retained, of 2.6 kB each; the largest fabric has 16,384 hosts."""
 _MAX_DEVICES = 65_536
 _SHOWN = 200
@@ -161,15 +166,13 @@ class MacSigner:
     def header(self, record: Record) -> tuple[str, bytes] | None:
         """Return the header of a record of telemetry; None for other topics, and if no key is for its device."""
         topic, device = record.topic.name, record.route
-        if topic not in AUTHENTICATED or record.value is None:
-            return None
         try:
             run = self._chosen[topic, device]
         except KeyError:
             run = next((one for one in self._runs if one.scope.permits(topic, device)), None)
             if len(self._chosen) < _MAX_DEVICES:
                 self._chosen[topic, device] = run
-        return None if run is None else (HEADER, run.mac(record))
+        return None if run is None or record.value is None else (HEADER, run.mac(record))
 
 
 class _Run:
@@ -201,7 +204,7 @@ def _tag(cipher: AESGCM, counter: bytes, topic: Topic, key: bytes, headers: Head
             kind = data
             break
     context = b"\0".join((topic.name.encode(), kind, key))
-    return cipher.encrypt(bytes(12 - _COUNTER) + counter, context, value)[-_TAG:]
+    return cipher.encrypt(_ZEROS + counter, context, value)[-_TAG:]
 
 
 class Scope:
@@ -256,7 +259,9 @@ class MacVerifier:
     def __init__(self, path: Path, *, is_required: bool) -> None:
         self._path = path
         self.is_required = is_required
-        self._sessions: dict[bytes, tuple[AESGCM, Scope]] = {}
+        self._runs: dict[bytes, tuple[AESGCM, Scope]] = {}
+        self._sessions: dict[str, dict[bytes, tuple[AESGCM, set[str]]]] = {name: {} for name in AUTHENTICATED}
+        """Topic -> the run and principal of a header -> the key, and the devices on which it has reported."""
         self._read_ns = -1
         self._secrets: dict[bytes, Secret] = {}
         self._read()
@@ -264,17 +269,42 @@ class MacVerifier:
     def decode(self, topic: Topic, record: ReadRecord, on_refusal: OnRefusal) -> Message:
         """Decode a record of telemetry; raises Unauthenticated if a MAC is required, and Reject if it is unreadable.
 
-        Passes the reason of each refusal to `on_refusal`, required or not.
+        Passes the reason of each refusal to `on_refusal`, required or not. The usual record is verified here, at 2.5 us
+        for 7.6 kB: its only header is the MAC of a known run, which has reported on this device.
         """
-        scope = None
+        headers, value = record.headers, record.value
+        if len(headers) == 1 and headers[0][0] == HEADER and value is not None:
+            mac = headers[0][1]
+            session = self._sessions[topic.name].get(mac[_SESSION:])
+            if session is not None:
+                tag = session[0].encrypt(
+                    _ZEROS + mac[_TAG:_SESSION], _PREFIXES[topic.name] + (record.key or b""), value
+                )
+                if compare_digest(tag[-_TAG:], mac[:_TAG]):
+                    message = topics.decode(topic, value, headers)
+                    if getattr(message, "device", "") in session[1]:
+                        return message
+        return self._decode_first(topic, record, on_refusal)
+
+    def _decode_first(self, topic: Topic, record: ReadRecord, on_refusal: OnRefusal) -> Message:
+        """Decode the first record of a run on a device, and every record that is refused."""
+        mac = b""
         try:
-            scope = self._authenticate(topic, record)
+            mac = self._authenticate(topic, record)
         except Unauthenticated as error:
             self._refuse(topic, record, str(error), on_refusal)
         message = topics.decode(topic, record.value, record.headers)
-        if scope is not None and not scope.permits(topic.name, device := getattr(message, "device", "")):
+        if not mac:
+            return message
+        cipher, scope = self._runs[mac[_SESSION:]]
+        device = getattr(message, "device", "")
+        if not scope.permits(topic.name, device):
             subject = f"report on {device}" if device else f"send {type(message).__name__}, which has no device,"
             self._refuse(topic, record, f"{scope.principal} may not {subject} in {topic.name}", on_refusal)
+            return message
+        _, devices = self._sessions[topic.name].setdefault(mac[_SESSION:], (cipher, set()))
+        if len(devices) < _MAX_DEVICES:
+            devices.add(device)
         return message
 
     def _refuse(self, topic: Topic, record: ReadRecord, reason: str, on_refusal: OnRefusal) -> None:
@@ -282,8 +312,8 @@ class MacVerifier:
         if self.is_required:
             raise Unauthenticated(reason)
 
-    def _authenticate(self, topic: Topic, record: ReadRecord) -> Scope:
-        """Return the scope of the principal of a record; raises Unauthenticated."""
+    def _authenticate(self, topic: Topic, record: ReadRecord) -> bytes:
+        """Return the header of a record after it was verified; raises Unauthenticated."""
         macs = [data for name, data in record.headers if name == HEADER]
         if len(macs) != 1:
             raise Unauthenticated("no MAC" if not macs else "two MACs")
@@ -292,16 +322,21 @@ class MacVerifier:
             raise Unauthenticated("a tombstone has no MAC")
         if len(mac) <= _PRINCIPAL:
             raise Unauthenticated(f"truncated MAC: the header has {len(mac)} bytes")
-        session = self._sessions.get(mac[_SESSION:])
-        cipher, scope = session or self._open(mac)
+        known = self._runs.get(mac[_SESSION:])
+        cipher, scope = known or self._open(mac)
         expected = _tag(cipher, mac[_TAG:_SESSION], topic, record.key or b"", record.headers, value)
-        if not hmac.compare_digest(expected, mac[:_TAG]):
+        if not compare_digest(expected, mac[:_TAG]):
             raise Unauthenticated(f"the MAC by {scope.principal} is of another record or by another key")
-        if session is None:
-            if len(self._sessions) >= _MAX_SESSIONS:
-                del self._sessions[next(iter(self._sessions))]
-            self._sessions[mac[_SESSION:]] = cipher, scope
-        return scope
+        if known is None:
+            if len(self._runs) >= _MAX_RUNS:
+                self._forget(next(iter(self._runs)))
+            self._runs[mac[_SESSION:]] = cipher, scope
+        return mac
+
+    def _forget(self, run: bytes) -> None:
+        del self._runs[run]
+        for sessions in self._sessions.values():
+            sessions.pop(run, None)
 
     def _open(self, mac: bytes) -> tuple[AESGCM, Scope]:
         """Return the key and the scope that a header names; nothing is verified yet."""
@@ -322,12 +357,18 @@ class MacVerifier:
         """Read the secrets again if their file has changed; a file that cannot be read then changes nothing."""
         try:
             changed_ns = self._path.stat().st_mtime_ns
-            if changed_ns != self._read_ns:
-                self._read_ns = changed_ns
-                self._secrets = {secret.id: secret for secret in read_secrets(self._path)}
-                self._sessions.clear()
-        except (OSError, Misconfigured) as error:
+        except OSError:
+            changed_ns = 0
+        if changed_ns == self._read_ns:
+            return self._secrets
+        self._read_ns = changed_ns
+        try:
+            self._secrets = {secret.id: secret for secret in read_secrets(self._path)}
+        except Misconfigured as error:
             if not self._secrets:
                 raise Misconfigured(f"identity.secret_file: {error}") from error
             log.warning("the former secrets remain in use: %s", error)
+        else:
+            for run in list(self._runs):
+                self._forget(run)
         return self._secrets

@@ -90,6 +90,43 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, capsys: pytest.Ca
     assert "other users can read this key (mode 0640)" in capsys.readouterr().err
 
 
+def test_keys_of_telemetry_are_issued_from_the_newest_secret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rotation retains one former secret; the file of the secrets is for its owner only."""
+    file, config = tmp_path / "secrets", tmp_path / "railsight.toml"
+    config.write_text(f'[identity]\nsecret_file = "{file}"\n')
+    issue = ("key", "issue", "host/gpu-17", "collector/leaf*")
+    numbers = []
+    for former in (0, 1, 1):
+        assert run("key", "secret", str(file)) == 0
+        number = capsys.readouterr().err.split()[-1]
+        assert run(*issue, "--config", str(config)) == 0
+        host, collector = capsys.readouterr().out.splitlines()
+        assert host.split()[:2] == ["host/gpu-17", number] and collector.split()[:2] == ["collector/leaf*", number]
+        assert run(*issue, "--secret-file", str(file)) == 0
+        assert capsys.readouterr().out.splitlines() == [host, collector]
+        assert len(file.read_text().splitlines()) == 1 + former and file.stat().st_mode & 0o777 == 0o600
+        numbers.append(number)
+    assert len(set(numbers)) == 3
+    assert run("key", "issue", "host/*", "--config", str(config)) == 2
+    assert "a host is one device" in capsys.readouterr().err
+    assert run("key", "issue", "host/a") == 2
+    assert "identity.secret_file: not set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [("process", "measure"), ("process", "decide"), ("persist",)])
+def test_a_part_that_verifies_needs_the_secrets(
+    command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It does not start without them, rather than accept or refuse every record."""
+    config = tmp_path / "railsight.toml"
+    for file, reason in (("", "required with identity.mode = require, and not set"), ("absent", "cannot read absent")):
+        config.write_text('[identity]\nmode = "require"\n' + (f'secret_file = "{file}"\n' if file else ""))
+        assert run(*command, "--config", str(config)) == 2
+        assert reason in capsys.readouterr().err
+
+
 def test_where_signatures_are_required_an_unsigned_control_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
