@@ -3,11 +3,13 @@
 Fails closed: until the topic is read to its end, a kill switch counts as on. A control applies from its arrival at the
 broker; its sender's clock counts only for a planned begin and end. Only a maintenance can be planned; it applies from
 shortly before its begin. A control has no effect after its end, and a tombstone lifts it. A refused control changes
-nothing, and its answer (control_answers.py) has the reason.
+nothing, and its answer has the reason. A control belongs to the device or link that had its subject's name when it
+arrived; it follows the name, and never holds for another one that has the name now.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streams.wire.control_scope import has_ended, subject_names
@@ -16,7 +18,6 @@ from streams.wire.models import Control, ControlKind, Subject
 if TYPE_CHECKING:
     from streams.fabric.topology import Topology
 
-ANSWERS = (ControlKind.APPROVE, ControlKind.REJECT)
 SCOPED = (ControlKind.KILL_SWITCH, ControlKind.MAINTENANCE, ControlKind.EXCLUDE)
 """Kinds that apply to subjects of the inventory for a time; the others answer one remediation."""
 
@@ -57,23 +58,28 @@ def refusal(control: Control) -> str:
     return ""
 
 
+Identity = tuple[str, ...]
+"""Of a device, a port or a rail of a host: `devices.id`, device, port or rail. Of a link: `links.id`, and `devices.id`,
+device and port of each end."""
+
+
 class Controls:
-    """The valid controls by id; with `strict`, a control replaces only an older one."""
+    """The valid controls by id, with the present names of their subjects; with `strict`, only a newer one replaces."""
 
     def __init__(self, *, strict: bool = False) -> None:
         self.loaded = False
         """True once the owner has read the topic to its end."""
         self.topology: Topology | None = None
         """The inventory, which has the rails and jobs of a target."""
-        self.former: Mapping[str, Collection[str]] = {}
-        """Present name of a subject -> its names in earlier versions of the inventory, which controls have."""
+        self.identities: dict[str, Identity] = {}
+        """Control id -> the identity of its subject, if the inventory has one."""
         self._strict = strict
         self._pruned_ns = 0
         self._controls: dict[str, Control] = {}
         self._by_subject: dict[tuple[ControlKind, str], dict[str, Control]] = defaultdict(dict)
 
-    def update(self, control: Control) -> str:
-        """Apply a record of the topic; return the reason if it is refused, else an empty string.
+    def update(self, control: Control, identity: Identity = ()) -> str:
+        """Apply a record of the topic, whose subject has an identity; return the reason if it is refused, or "".
 
         A control without a kind is a tombstone and lifts the control with its id; with `strict` it has no effect,
         because a tombstone has no signature.
@@ -96,14 +102,36 @@ class Controls:
                 return "its end had passed when it arrived"
         if self._strict and known is not None and not _is_newer(control, known):
             return f"{known.kind.name} of {known.actor or 'unknown'} was sent later; it stays in effect"
+        own = self.identities.get(control.id, ())
+        if known is not None and own and identity and own != identity and not has_ended(known, control.effective_ns):
+            return f"{control.id} is in effect for {known.subject_id}, which had that name; end it first"
         self._remove(control.id)
-        self._controls[control.id] = control
-        self._by_subject[control.kind, self._subject_of(control)][control.id] = control
+        self._add(control)
+        if identity or own:
+            self.identities[control.id] = identity or own
         return ""
 
+    def follow(self, name: Callable[[str, Identity], str]) -> list[Control]:
+        """Give each subject its present name, and return the controls whose subject has another one than before."""
+        moved = []
+        for identity, known in self.identities.items():
+            control = self._controls[identity]
+            if (now := name(control.subject_id, known)) != control.subject_id:
+                moved.append(replace(control, subject_id=now))
+        for control in moved:
+            self._withdraw(control.id)
+            self._add(control)
+        return moved
+
     def is_known(self, control: Control) -> bool:
-        """Return whether exactly this record was applied before; a new owner reads all controls again."""
-        return self._controls.get(control.id) == control
+        """Return whether exactly this record was applied before; a new owner reads all controls again.
+
+        Its subject may have another name now, or another subject its name.
+        """
+        known = self._controls.get(control.id)
+        if known is None or control.arrived_at_ns is None:
+            return known == control
+        return (known.arrived_at_ns, known.offset) == (control.arrived_at_ns, control.offset)
 
     def get(self, control_id: str) -> Control | None:
         """Return the control with this id."""
@@ -119,39 +147,23 @@ class Controls:
 
     def maintenance(self, target: Subject, now_ns: int) -> Control | None:
         """Return an active maintenance of a target: of its id, its device, its pod or its plane."""
-        return self._active(ControlKind.MAINTENANCE, self._names(target, now_ns), now_ns)
+        return self._active(ControlKind.MAINTENANCE, subject_names(target, self.topology, now_ns), now_ns)
 
     def exclusion(self, target: Subject, now_ns: int) -> Control | None:
         """Return an active exclusion of a target, addressed as in a maintenance."""
-        return self._active(ControlKind.EXCLUDE, self._names(target, now_ns), now_ns)
-
-    def _names(self, target: Subject, now_ns: int) -> set[str]:
-        names = subject_names(target, self.topology, now_ns)
-        return {*names, *(old for name in names for old in self.former.get(name, ()))}
-
-    def subjects(self) -> set[str]:
-        """Return the subjects of all maintenances and exclusions."""
-        return {subject for kind, subject in self._by_subject if kind in (ControlKind.MAINTENANCE, ControlKind.EXCLUDE)}
+        return self._active(ControlKind.EXCLUDE, subject_names(target, self.topology, now_ns), now_ns)
 
     def maintained(self, now_ns: int) -> frozenset[str]:
-        """Return the subjects of all active maintenances, by their present names too."""
-        own = self._maintained(now_ns)
-        return own.union(new for new, old in self.former.items() if not own.isdisjoint(old))
-
-    def _maintained(self, now_ns: int) -> frozenset[str]:
+        """Return the subjects of all active maintenances."""
         return frozenset(
             subject
             for (kind, subject), controls in self._by_subject.items()
             if kind is ControlKind.MAINTENANCE and any(_applies(control, now_ns) for control in controls.values())
         )
 
-    def answer(self, remediation_id: str, now_ns: int) -> Control | None:
-        """Return the newest approval or rejection of a remediation; the id of a remediation includes the attempt."""
-        return self._newest(ANSWERS, remediation_id, now_ns)
-
-    def repaired(self, remediation_id: str, now_ns: int) -> Control | None:
-        """Return a person's report that the target of a remediation is repaired."""
-        return self._newest((ControlKind.REPAIRED,), remediation_id, now_ns)
+    def in_effect(self) -> list[Control]:
+        """Return the controls that apply to subjects of the inventory."""
+        return [control for control in self._controls.values() if control.kind in SCOPED]
 
     def prune(self, now_ns: int) -> list[str]:
         """Evict ended controls and old answers, at most once an hour; return their ids."""
@@ -172,19 +184,32 @@ class Controls:
         """Return all controls, for the snapshot."""
         return list(self._controls.values())
 
-    def load(self, controls: Iterable[Control]) -> None:
-        """Replace all controls by those of a snapshot, and reset `loaded`, because newer controls may exist."""
-        self._controls.clear()
+    def load(self, controls: Iterable[Control], identities: Mapping[str, Identity]) -> None:
+        """Replace all controls by those of a snapshot, and reset `loaded`, because newer controls may exist.
+
+        Earlier versions recorded the identities by subject.
+        """
+        self._controls, self.identities, self.loaded = {}, {}, False
         self._by_subject.clear()
-        self.loaded = False
         for control in controls:
-            self.update(control)
+            self._add(control)
+            known = identities.get(control.id) or identities.get(control.subject_id)
+            if known and control.kind in SCOPED:
+                self.identities[control.id] = known
 
     @staticmethod
     def _subject_of(control: Control) -> str:
         return "" if control.kind is ControlKind.KILL_SWITCH else control.subject_id
 
+    def _add(self, control: Control) -> None:
+        self._controls[control.id] = control
+        self._by_subject[control.kind, self._subject_of(control)][control.id] = control
+
     def _remove(self, identity: str) -> None:
+        self._withdraw(identity)
+        self.identities.pop(identity, None)
+
+    def _withdraw(self, identity: str) -> None:
         control = self._controls.pop(identity, None)
         if control is not None:
             key = control.kind, self._subject_of(control)
@@ -196,11 +221,6 @@ class Controls:
         found = (control for name in names for control in self._by_subject.get((kind, name), {}).values())
         applying = (control for control in found if _applies(control, now_ns))
         return min(applying, key=lambda control: control.id, default=None)
-
-    def _newest(self, kinds: Iterable[ControlKind], subject: str, now_ns: int) -> Control | None:
-        found = (control for kind in kinds for control in self._by_subject.get((kind, subject), {}).values())
-        applying = (control for control in found if not has_ended(control, now_ns))
-        return max(applying, key=lambda control: (control.effective_ns, control.offset, control.id), default=None)
 
 
 def _is_newer(control: Control, known: Control) -> bool:

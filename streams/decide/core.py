@@ -90,8 +90,10 @@ class Core:
         return record
 
     def answer(self, control: Control, effect: ControlEffect, reason: str = "", nearest: Sequence[str] = ()) -> None:
-        """Add the answer to a control."""
-        self.outputs.append(Output(CONTROL_ANSWERS, ControlAnswer(control, effect, reason, tuple(nearest))))
+        """Add the answer to a control, with the identity of its subject."""
+        identity = self.controls.identities.get(control.id, ()) if effect is ControlEffect.TAKEN else ()
+        answer = ControlAnswer(control, effect, reason, tuple(nearest), identity)
+        self.outputs.append(Output(CONTROL_ANSWERS, answer))
 
     def remove_answer(self, control_id: str) -> None:
         """Remove the answer to a control that is not in effect any more."""
@@ -122,7 +124,8 @@ class Core:
                 identity = record.id
                 remedy = self.state.remedies.get(identity) or self.state.late.get(identity) or self.owner_of(identity)
                 remedy = remedy or self.holder(record.target.id)  # of a closed order
-                self.outputs[place] = replace(output, message=memory.with_memory(record, remedy, self.state))
+                record = memory.with_memory(record, remedy, self.state, self.fabric.identity(record.target.id))
+                self.outputs[place] = replace(output, message=record)
         self._settled = len(self.outputs)
 
     def next_attempt(self, finding_id: str, action: Action) -> int:

@@ -14,6 +14,7 @@ import cramjam
 import orjson
 
 from streams.decide.capacity import Capacity
+from streams.decide.controls import Identity
 from streams.decide.guards import TAKES_HOST_OUT, TAKES_LINK_OUT
 from streams.decide.link_states import LinkMessage, LinkStates
 from streams.decide.params import DecideParams
@@ -182,6 +183,9 @@ class ModuleParts:
         self._dumped = data
 
 
+DEVICE, PORT, RAIL = "device:", "port:", "rail:"
+
+
 class FabricView:
     """The newest version of the inventory, with the states of its links."""
 
@@ -240,6 +244,17 @@ class FabricView:
         if target.a is None or target.id != device_id(target.a.device):
             return target.id in self.topology.links
         return target.a.device in self.topology.devices
+
+    def identity(self, name: str) -> Identity:
+        """Return the identity of a device, port, rail of a host, or link of the inventory; empty for anything else."""
+        topology = self.topology
+        if (link := topology.links.get(name)) is not None:
+            ends = ((topology.devices[end.device].id, *end) for end in (link.lower, link.upper))
+            return (topology.link_row_ids.get(name, ""), *(part for end in ends for part in end))
+        kind = next((kind for kind in (DEVICE, PORT, RAIL) if name.startswith(kind)), "")
+        device, _, part = name.removeprefix(kind).partition("/")
+        found = topology.devices.get(device)
+        return () if found is None else (found.id, device, part)
 
     def part_number(self, link_id: str) -> str:
         """Return the part number of a link's transceivers; empty if it is unknown."""

@@ -2,36 +2,38 @@
 
 A name is no identity. A device is identified by `devices.id`, or by its name without one; a link by `links.id`, or by
 its ends: of a link whose end was renamed, the other end shows its new name. A target that has another name remains out
-of service, and what is open for it is revoked. A name that now belongs to another target is not confused with it.
+of service, and what is open for it is revoked. A name that now belongs to another target is not confused with it. The
+answer to a control has the identity of its subject, so that it is known after a loss of state.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from streams.decide import remedies
+from streams.decide.controls import Identity
 from streams.decide.core import Core
+from streams.decide.fabric_view import DEVICE, PORT, RAIL
 from streams.decide.life_cycle import NOT_BEGUN, Event
-from streams.decide.state import Identity, Remedy
+from streams.decide.state import Remedy
 from streams.fabric.ids import Port, device_id, port_id
 from streams.fabric.topology import Topology
-from streams.wire.models import Endpoint, Subject
+from streams.wire.models import ControlEffect, Endpoint, Subject
 from streams.wire.models import RemediationState as State
-
-_DEVICE, _PORT = "device:", "port:"
 
 
 def record(core: Core) -> None:
     """Record the identities of all targets and subjects in use, while the inventory that names them is in effect."""
-    topology, state = core.fabric.topology, core.state
-    isolations = state.isolations
-    targets = {*isolations.active, *isolations.changed_ns, *isolations.started_ns, *isolations.resets_ns}
-    targets |= {one.target_id for own in (state.remedies, state.late) for one in own.values()}
-    for known, used in ((state.identities, targets), (state.control_identities, core.controls.subjects())):
-        for name in known.keys() - used:
-            del known[name]
-        for name in used - known.keys():
-            if (identity := _identity(topology, name)) is not None:
-                known[name] = identity
+    state, identity_of = core.state, core.fabric.identity
+    isolations, known = state.isolations, state.identities
+    used = {*isolations.active, *isolations.changed_ns, *isolations.started_ns, *isolations.resets_ns}
+    used |= {one.target_id for own in (state.remedies, state.late) for one in own.values()}
+    for name in known.keys() - used:
+        del known[name]
+    for name in used - known.keys():
+        if identity := identity_of(name):
+            known[name] = identity
+    for control in core.controls.in_effect():  # those that arrived before the inventory
+        if control.id not in core.controls.identities and (identity := identity_of(control.subject_id)):
+            core.controls.identities[control.id] = identity
 
 
 def follow(core: Core) -> None:
@@ -53,34 +55,9 @@ def follow(core: Core) -> None:
         for remedy in state.remedies.values():
             if remedy.isolates:
                 core.holders.setdefault(remedy.target_id, remedy.id)
-    core.controls.former = _former(
-        (name, finder.name(name, identity)) for name, identity in state.control_identities.items()
-    )  # fmt: skip
+    for control in core.controls.follow(finder.name):
+        core.answer(control, ControlEffect.TAKEN, f"the inventory names its subject {control.subject_id}")
     core.expire()
-
-
-def _former(names: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
-    former: dict[str, set[str]] = {}
-    for old, new in names:
-        if new != old:
-            former.setdefault(new, set()).add(old)
-    return former
-
-
-def _identity(topology: Topology, name: str) -> Identity | None:
-    """Return the identity of a device, a port or a link of the inventory; None for anything else."""
-    link = topology.links.get(name)
-    if link is not None:
-        ends = ((_id_of(topology, end.device), *end) for end in (link.lower, link.upper))
-        return (topology.link_row_ids.get(name, ""), *(part for end in ends for part in end))
-    kind = next((kind for kind in (_DEVICE, _PORT) if name.startswith(kind)), "")
-    device, _, port = name.removeprefix(kind).partition("/")
-    return (_id_of(topology, device), device, port) if device in topology.devices else None
-
-
-def _id_of(topology: Topology, device: str) -> str:
-    found = topology.devices.get(device)
-    return found.id if found is not None else ""
 
 
 class _Finder:
@@ -109,9 +86,11 @@ class _Finder:
         name = self._device_name(own_id, device)
         if name is None:
             return ""
-        if plain.startswith(_PORT):
+        if plain.startswith(PORT):
             return port_id(Port(name, port))
-        return device_id(name) if plain.startswith(_DEVICE) else name
+        if plain.startswith(RAIL):
+            return f"{RAIL}{name}/{port}"
+        return device_id(name) if plain.startswith(DEVICE) else name
 
     def _device_name(self, own_id: str, device: str) -> str | None:
         if own_id and own_id in self._by_id:
@@ -139,8 +118,8 @@ def _subject(topology: Topology, former: Subject, now: str) -> Subject:
     if link is not None:
         ends = Endpoint(*link.lower), Endpoint(*link.upper)
         return Subject(now, *ends, link.role, link.rail, link.plane, link.pod, former_ids=former_ids)
-    device = now.removeprefix(_DEVICE)
-    if now.startswith(_DEVICE) and device in topology.devices:
+    device = now.removeprefix(DEVICE)
+    if now.startswith(DEVICE) and device in topology.devices:
         return replace(former, id=now, a=Endpoint(device), pod=topology.pod_of(device), former_ids=former_ids)
     return replace(former, id=now, former_ids=former_ids)
 

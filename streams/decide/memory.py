@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from streams.decide.controls import Identity
 from streams.decide.state import CaseMemory, DecideState, Order, Remedy
 from streams.wire.models import Remediation, RepairStep
 
@@ -45,6 +46,8 @@ class Memory:
     """The remediation; empty if it is closed and no answer is expected."""
     remedy: dict[str, Any] = field(default_factory=dict)
     """The fields of the Remedy that differ from their default."""
+    target: Identity = ()
+    """The identity of the target, which may have another name when the record is read."""
     step: _Step | None = None
     order: _OrderMemory | None = None
     cases: dict[str, CaseMemory] = field(default_factory=dict)
@@ -69,9 +72,10 @@ _NAMES = frozenset(one.name for one in fields(Remedy) if one.name not in _RECORD
 _MEMORY, _REMEDY = TypeAdapter(Memory), TypeAdapter(Remedy)
 
 
-def with_memory(record: Remediation, remedy: Remedy | None, state: DecideState) -> Remediation:
+def with_memory(record: Remediation, remedy: Remedy | None, state: DecideState, target: Identity) -> Remediation:
     """Return a revision with the memory of its remediation, or of the one that an order belongs to."""
     own = Memory() if remedy is None else _memory(remedy)
+    own.target = state.identities.get(record.target.id) or target
     for identity in record.finding_ids:
         if (case := state.cases.get(identity)) is not None:
             holder = state.remedies.get(case.remedy)
@@ -88,20 +92,21 @@ def _memory(remedy: Remedy) -> Memory:
             changed[one.name] = value
     own = None if order is None else _OrderMemory(order.record.id, order.issued_ns, order.accepted_by)
     step = _Step(record.repair_step, record.repair_hint, record.step_helped, record.step_tried)
-    return Memory(remedy.id, changed, step, own)
+    return Memory(remedy.id, changed, step=step, order=own)
 
 
-def gather(history: Sequence[Remediation]) -> tuple[dict[str, Memory], dict[str, CaseMemory]]:
-    """Return the last memory of each remediation, and of each finding, from all records, oldest first."""
+def gather(history: Sequence[Remediation], state: DecideState) -> dict[str, Memory]:
+    """Return the last memory of each remediation from all records, oldest first; fill the cases and the identities."""
     memories: dict[str, Memory] = {}
-    cases: dict[str, CaseMemory] = {}
     for record in history:
         memories.pop(record.id, None)  # a closed one is not continued, nor one without a readable memory
         try:
             own: Memory = _MEMORY.validate_json(record.memory)
         except ValidationError:
             continue
-        cases |= own.cases
+        state.remembered |= own.cases
+        state.identities[record.target.id] = own.target
         if own.id:
             memories[own.id] = own
-    return memories, cases
+    state.identities = {name: one for name, one in state.identities.items() if one}
+    return memories

@@ -61,7 +61,7 @@ def recover(core: Core, history: Sequence[Remediation]) -> None:
     order is adopted together with its remediation. The findings are read again.
     """
     state = core.state
-    memories, state.remembered = memory.gather(history)
+    memories = memory.gather(history, state)
     state.repairs.recover(history)
     past, holders = _read(history, state)
     orders = []

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from streams.decide import answers, decisions, identities, remedies, repairs
-from streams.decide.controls import SCOPED, Controls
+from streams.decide.controls import SCOPED, Controls, Identity
 from streams.decide.core import Core
 from streams.decide.fabric_view import FabricView, ModuleParts
 from streams.decide.link_states import LinkStates
@@ -21,8 +21,6 @@ from streams.decide.recovery import recover
 from streams.decide.state import DecideState
 from streams.fabric.subject_search import find_subject
 from streams.fabric.topology import Topology
-from streams.wire.codec import from_json
-from streams.wire.errors import Reject
 from streams.wire.models import (
     Control,
     ControlAnswer,
@@ -66,7 +64,7 @@ class Decide:
     def _set_state(self, state: DecideState, revisions: "itertools.count[int]") -> None:
         self._state, self._revisions = state, revisions
         self._controls = Controls(strict=bool(self._params.trusted_keys))
-        self._controls.load(state.controls)
+        self._controls.load(state.controls, state.control_identities)
         self._controls.loaded, self._controls.topology = self._loaded, self._fabric.topology
         self._core = Core(self._params, self._policy, self._fabric, state, self._controls, revisions)
         for remedy in state.remedies.values():
@@ -101,26 +99,28 @@ class Decide:
     def recover(self, batch: Sequence[Message], content: Collection[Message] | None = None) -> list[Output]:
         """Apply the unread controls up to their end, and without a snapshot the published remediations.
 
-        Without a snapshot the answers have the controls in effect, also those that trusted keys reject since then.
-        Until this call an unread kill switch may exist, so nothing is approved. A control that the topic does not
-        have any more, because it was recreated, is lifted; not if controls are signed, as a deletion has no signature.
+        Without a snapshot the answers have the controls in effect and their subjects' identities. Until this call an
+        unread kill switch may exist, so nothing is approved. A control that the topic does not have any more, because
+        it was recreated, is lifted; not if controls are signed, as a deletion has no signature. Each control in effect
+        without an answer is answered again: the topic of answers is what a status shows.
         """
         history = [message for message in batch if isinstance(message, Remediation)]
-        others = [message for message in batch if not isinstance(message, Remediation)]
+        answered = [one for one in batch if isinstance(one, ControlAnswer) and one.effect is ControlEffect.TAKEN]
+        taken = {one.control.id: one.control for one in answered if one.control and one.control.kind in SCOPED}
+        others = [message for message in batch if not isinstance(message, Remediation | ControlAnswer)]
         if not self._is_restored:
-            for answer in (message for message in batch if isinstance(message, ControlAnswer)):
-                if (
-                    answer.effect is ControlEffect.TAKEN
-                    and answer.control is not None
-                    and answer.control.kind in SCOPED
-                ):
-                    self._controls.update(answer.control)
+            self._controls.load(taken.values(), {one.control.id: one.identity for one in answered if one.control})
             recover(self._core, history)
+            identities.follow(self._core)
             others = [one for one in others if not (isinstance(one, Control) and answers.has_passed(self._core, one))]
-        if content is not None and not self._params.trusted_keys:
-            present = {one.id for one in content if isinstance(one, Control) and one.kind}
-            lifted = [one for one in self._controls.dump() if one.kind in SCOPED and one.id not in present]
-            others[:0] = [Control(one.id, ControlKind.KIND_UNSPECIFIED) for one in lifted]
+        if content is not None:
+            if not self._params.trusted_keys:
+                present = {one.id for one in content if isinstance(one, Control) and one.kind}
+                lifted = [one for one in self._controls.in_effect() if one.id not in present]
+                others[:0] = [Control(one.id, ControlKind.KIND_UNSPECIFIED) for one in lifted]
+            for control in self._controls.in_effect():
+                if control.id not in taken:
+                    self._core.answer(control, ControlEffect.TAKEN)
         self._loaded = self._controls.loaded = True
         return self.process(others)
 
@@ -174,13 +174,13 @@ class Decide:
         is_over = control.kind is ControlKind.KIND_UNSPECIFIED and not controls.has(control.id)
         if control.kind is ControlKind.ACKNOWLEDGE or is_over:
             return
-        control, nearest = self._with_subject(control)
         if controls.is_known(control):
             return
+        control, identity, nearest = self._with_subject(control)
         if nearest is not None:
             reason = f"the inventory has no {control.subject_id}"
             core.answer(control, ControlEffect.UNKNOWN_SUBJECT, reason, nearest)
-        elif reason := controls.update(control):
+        elif reason := controls.update(control, identity):
             if control.kind is not ControlKind.KIND_UNSPECIFIED:
                 core.answer(control, ControlEffect.REFUSED, reason)
         elif control.kind is ControlKind.APPROVE and answers.lacks_finding(core, control):
@@ -206,8 +206,8 @@ class Decide:
                 is_taken, reason = answers.process_answer(core, control)
                 core.answer(control, ControlEffect.TAKEN if is_taken else ControlEffect.REFUSED, reason)
 
-    def _with_subject(self, control: Control) -> tuple[Control, Sequence[str] | None]:
-        """Return a control with its subject's id in the inventory, or the nearest ids if the inventory has none.
+    def _with_subject(self, control: Control) -> tuple[Control, Identity, Sequence[str] | None]:
+        """Return a control with its subject's id and identity, or the nearest ids if the inventory has none.
 
         An end of a control, and every control while there is no inventory, retains its subject.
         """
@@ -215,11 +215,11 @@ class Decide:
         is_end = control.until_ns is not None and control.until_ns <= control.effective_ns
         is_scoped = control.kind in (ControlKind.MAINTENANCE, ControlKind.EXCLUDE) and control.subject_id
         if not is_scoped or is_end or not topology.devices:
-            return control, None
+            return control, (), None
         found = find_subject(topology, control.subject_id)
         if not found.subject_id:
-            return control, found.nearest
-        return replace(control, subject_id=found.subject_id), None
+            return control, (), found.nearest
+        return replace(control, subject_id=found.subject_id), self._fabric.identity(found.subject_id), None
 
     def limit_time(self, limit_ns: int) -> None:
         """Return to an earlier watermark; earlier decisions stay."""
@@ -231,6 +231,7 @@ class Decide:
     def snapshot(self) -> bytes:
         identities.record(self._core)
         self._state.links, self._state.controls = self._fabric.links.dump(), self._controls.dump()
+        self._state.control_identities = self._controls.identities
         self._state.modules, self._state.traffic = self._fabric.modules.dump(), self._fabric.traffic.dump()
         return self._state.to_bytes()
 
@@ -245,18 +246,9 @@ class Decide:
         identities.follow(self._core)
 
     def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers, arrived_ns: int) -> None:
-        """Raise Reject on a control or result without a required signature.
-
-        After a loss of state a kill switch counts, because an owner without these keys may have accepted it.
-        """
-        if not self._params.trusted_keys or topic not in (CONTROLS, REMEDIATION_RESULTS):
-            return
-        try:
+        """Raise Reject on a control or result without a required signature."""
+        if self._params.trusted_keys and topic in (CONTROLS, REMEDIATION_RESULTS):
             self._verifier.verify(topic, key, value, headers, arrived_ns)
-        except Reject:
-            is_lost = topic is CONTROLS and not self._loaded and not self._is_restored
-            if not is_lost or from_json(Control, value or b"").kind is not ControlKind.KILL_SWITCH:
-                raise
 
     def sign(self, record: Record, now_ns: int) -> Record:
         """Return a remediation with the signature of this fabric; other records, and all without a key, unchanged."""

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from streams.decide.controls import Identity
 from streams.decide.repair_steps import RepairCounts
 from streams.wire.errors import Reject
 from streams.wire.models import (
@@ -130,9 +131,6 @@ def _count_after(history: dict[str, list[int]], after_ns: int, target: str | Non
     selected = history.values() if target is None else (history.get(target, []),)
     return sum(at_ns > after_ns for times in selected for at_ns in times)
 
-
-Identity = tuple[str, ...]
-"""Of a device or port: `devices.id`, device, port. Of a link: `links.id`, and both for each end."""
 
 ACTOR = "decide"
 """The actor of transitions that neither a person nor automation caused."""
@@ -297,7 +295,7 @@ class DecideState:
     identities: dict[str, Identity] = field(default_factory=dict)
     """Target id -> its identity, for the targets of remediations and isolations."""
     control_identities: dict[str, Identity] = field(default_factory=dict)
-    """Subject of a control -> its identity when the control arrived."""
+    """Control id -> the identity of its subject, as of the snapshot; in those of earlier versions by subject."""
     links: dict[str, Any] = field(default_factory=dict)
     """The state of LinkStates, as of the snapshot."""
     traffic: list[list[Any]] = field(default_factory=list)

@@ -40,7 +40,7 @@ class Binding:
     repeated: tuple[Topic, ...] = ()
     """Compacted inputs whose senders repeat the state; without other input or outputs they need no early snapshot."""
     recovered: tuple[Topic, ...] = ()
-    """Inputs that an owner reads to their end first."""
+    """Inputs, and own outputs, that an owner reads to their end first."""
     history: tuple[Topic, ...] = ()
     """Own outputs that an owner without a state also reads."""
     present: tuple[Topic, ...] = ()
@@ -127,8 +127,8 @@ BINDINGS: dict[str, Binding] = {
             progress_in_band=(),
             progress_topic=topics.PROGRESS,
             repeated=(topics.PORT_STATES,),
-            recovered=(topics.CONTROLS,),
-            history=(topics.REMEDIATIONS, topics.CONTROL_ANSWERS),
+            recovered=(topics.CONTROLS, topics.CONTROL_ANSWERS),
+            history=(topics.REMEDIATIONS,),
             outputs=(
                 topics.REMEDIATIONS,
                 topics.REMEDIATIONS_OPEN,

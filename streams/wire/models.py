@@ -422,6 +422,7 @@ class ControlAnswer:
     effect: ControlEffect
     reason: str = ""
     nearest: tuple[str, ...] = ()
+    identity: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

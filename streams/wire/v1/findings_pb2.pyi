@@ -1422,15 +1422,20 @@ class ControlAnswer(_message.Message):
     EFFECT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     NEAREST_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
     effect: Global___ControlAnswer.Effect.ValueType
     reason: _builtins.str
     """of a refusal; else what the control did"""
     @_builtins.property
     def control(self) -> Global___Control:
-        """with its arrival, and the subject's id in the inventory"""
+        """with its arrival, and the subject's present id in the inventory"""
 
     @_builtins.property
     def nearest(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def identity(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """of the subject, which its name is not: devices.id, device, port; of a link links.id"""
+
     def __init__(
         self,
         *,
@@ -1438,10 +1443,11 @@ class ControlAnswer(_message.Message):
         effect: Global___ControlAnswer.Effect.ValueType = ...,
         reason: _builtins.str = ...,
         nearest: _abc.Iterable[_builtins.str] | None = ...,
+        identity: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["control", b"control"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["control", b"control", "effect", b"effect", "nearest", b"nearest", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["control", b"control", "effect", b"effect", "identity", b"identity", "nearest", b"nearest", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

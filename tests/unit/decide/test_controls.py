@@ -43,7 +43,7 @@ def test_a_snapshot_has_the_controls_but_not_that_all_are_known() -> None:
     """Between the snapshot and the restart an operator may have turned the switch on."""
     live = controls(control(ControlKind.EXCLUDE, LINK.id))
     other = controls(control(ControlKind.EXCLUDE, "device:x"))
-    other.load(live.dump())
+    other.load(live.dump(), {})
     assert other.dump() == live.dump()
     assert not other.loaded and other.kill_switch(NOW) is not None
 
@@ -98,11 +98,9 @@ def test_an_expired_control_has_no_effect() -> None:
     state = controls(
         control(ControlKind.MAINTENANCE, LINK.id),
         control(ControlKind.EXCLUDE, LINK.id),
-        control(ControlKind.APPROVE, "r1"),
     )
     assert state.maintained(at(1999)) == {LINK.id}
-    assert state.answer("r1", at(1999)) is not None
-    assert state.maintenance(LINK, at(2000)) is state.exclusion(LINK, at(2000)) is state.answer("r1", at(2000)) is None
+    assert state.maintenance(LINK, at(2000)) is state.exclusion(LINK, at(2000)) is None
     assert state.maintained(at(2000)) == frozenset()
 
 
@@ -112,22 +110,6 @@ def test_a_planned_maintenance_applies_from_shortly_before_its_begin() -> None:
     state = controls(control(ControlKind.MAINTENANCE, LINK.id, at_ns=begin, until_ns=None, endless=True))
     assert state.maintenance(LINK, NOW) is None
     assert state.maintenance(LINK, begin - BEGIN_MARGIN_NS) is not None
-
-
-def test_the_newest_answer_to_an_attempt_counts() -> None:
-    """An answer names one remediation, whose id includes the attempt."""
-    yes = control(ControlKind.APPROVE, "r1")
-    no = control(ControlKind.REJECT, "r1", at_ns=at(5))
-    assert controls(no, yes).answer("r1", NOW) == no
-    assert controls(yes).answer("r1", NOW) == yes
-    assert controls(yes).answer("r2", NOW) is None
-
-
-def test_a_repair_is_reported_for_one_remediation() -> None:
-    """It needs no end: the link must qualify all the same."""
-    state = controls(control(ControlKind.REPAIRED, "r1", until_ns=None))
-    assert state.repaired("r1", NOW) is not None
-    assert state.repaired("r2", NOW) is None
 
 
 REFUSED = [

@@ -9,9 +9,10 @@ import pytest
 from lab.constants import params_of
 from streams.decide.params import DecideParams
 from streams.decide.stage import Decide
-from streams.wire.errors import Reject
 from streams.wire.models import (
     Control,
+    ControlAnswer,
+    ControlEffect,
     ControlKind,
     Finding,
     Message,
@@ -23,7 +24,7 @@ from streams.wire.models import (
 )
 from streams.wire.models import RemediationState as State
 from streams.wire.stage import Output
-from streams.wire.topics import CONTROLS, encode
+from streams.wire.topics import CONTROL_ANSWERS
 from tests.fixtures.decide_stage import ALWAYS_FRESH, NO_CAPS, TOP, finding, port_states, remediations, sound, state_of
 from tests.worlds.observations import at
 
@@ -206,31 +207,9 @@ def test_an_approval_given_meanwhile_counts_once_its_finding_is_read() -> None:
     assert (rig.last.state, rig.last.approved_by) == (State.APPROVED, "anna")
 
 
-def verified(stage: Decide, control: Control) -> bool:
-    record = encode(CONTROLS, control)
-    try:
-        stage.verify(CONTROLS, record.key, record.value, record.headers, at(0))
-    except Reject:
-        return False
-    return True
-
-
-def test_a_kill_switch_without_a_valid_signature_counts_after_a_loss() -> None:
-    """It may have been accepted before the keys were enabled or rotated; no other control does, and none later."""
-    stop = Control("stop", ControlKind.KILL_SWITCH, "", at(0), actor="anna")
-    rig = Rig({"trusted_keys": ["Q" * 43 + "="]})
-    stage = rig._new_stage()
-    assert verified(stage, stop)
-    assert not verified(stage, replace(stop, kind=ControlKind.EXCLUDE, subject_id=LINK.id, endless=True))
-    stage.recover([stop])
-    assert not verified(stage, replace(stop, id="late"))
-    stage.process([port_states("p1-l0"), finding("p1-l0/u0", confidence=0.95)])
-    assert remediations(stage.advance_watermark(at(11)))[-1].constraint == "kill-switch"
-
-
 @pytest.mark.parametrize("keys", [[], ["Q" * 43 + "="]], ids=["unsigned", "signed"])
 def test_a_control_that_its_recreated_topic_lacks_is_lifted(keys: list[str]) -> None:
-    """`status` reads the same topic; a deletion has no signature, so that signed controls stay."""
+    """A deletion has no signature, so that signed controls stay; then they have an answer, which a status shows."""
     stop = Control("stop", ControlKind.KILL_SWITCH, "", at(0), actor="anna")
     rig = Rig({"trusted_keys": keys})
     rig.process(stop)
@@ -239,6 +218,7 @@ def test_a_control_that_its_recreated_topic_lacks_is_lifted(keys: list[str]) -> 
         stage = rig._new_stage()
         stage.restore(snapshot)
         stage.set_topology(TOP)
-        stage.recover([], content)
+        newest = {one.key or stop.id: one.message for one in stage.recover([], content) if one.topic is CONTROL_ANSWERS}
+        assert newest[stop.id] == (ControlAnswer(stop, ControlEffect.TAKEN) if expected else None)
         stage.process([finding("p1-l0/u0", confidence=0.95)])
         assert remediations(stage.advance_watermark(at(11)))[-1].constraint == expected
