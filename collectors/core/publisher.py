@@ -22,17 +22,14 @@ from collectors.core.params import Core
 from collectors.core.spool import BufferedRecord
 from streams.wire.errors import Misconfigured
 from streams.wire.kafka_clients import stop_client, throttle_metadata_refresh
-from streams.wire.models import CollectorStatus, Event, Facts, ProbeReport, Samples
-from streams.wire.topics import PartitionScheme, Record
+from streams.wire.models import CollectorStatus, Samples
+from streams.wire.topics import TELEMETRY, PartitionScheme, Record
 
 if TYPE_CHECKING:
     from collectors.core.signing_keys import SigningKeys
 
 SEND_INTERVAL_S = 0.25
 _CAN_WAIT = (Samples, CollectorStatus)
-
-
-_TELEMETRY = (Samples, Event, Facts, CollectorStatus, ProbeReport)
 
 
 class SendBatching:
@@ -239,7 +236,7 @@ class KafkaPublisher:
             return list(record.headers)
         header = self._keys.signer.header(record)
         if header is None:
-            if record.topic.model in _TELEMETRY and self._is_log_due("unsigned"):
+            if record.topic in TELEMETRY and self._is_log_due("unsigned"):
                 _log.error("no key for this device, its records have no MAC", device=record.route)
             return list(record.headers)
         return [*record.headers, header]

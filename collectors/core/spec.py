@@ -25,6 +25,7 @@ from collectors.core.params import CollectorParams, Core, Cpu
 from collectors.core.publisher import KafkaPublisher
 from streams.health.health import Health
 from streams.health.status_server import stop_of, supervised
+from streams.wire import topics
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Samples
 from streams.wire.topics import COLLECTOR, COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, TARGETS, Access
@@ -99,6 +100,8 @@ class Spec:
                 pin_to_cpu(params.cpu, core.collector or self.name)
         if core.client_options is None and self.needs_kafka:
             raise Misconfigured(f"collect {self.name}: Kafka's address is not set; set kafka.bootstrap")
+        if not set(topics.TELEMETRY) & set(self.access(params).writes):
+            core = replace(core, key_file=None)  # its records have no MAC, and its machine has no key
         name = self.default_name(params) if self.default_name is not None else f"{self.name}@{socket.gethostname()}"
         core = replace(core, collector=core.collector or name)
         metrics, health = CollectorMetrics(), Health(core.health, time.monotonic)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes what compose.yaml hands to its containers, each once: passwords, the certificate of Kafka, and its users.
+# Makes what compose.yaml hands to its containers, each once: passwords, keys, the certificate of Kafka, and its users.
 #
 # What is there is kept. For a new certificate remove secrets/kafka_keystore, secrets/kafka_ca and run it again; for new
 # users of Kafka remove secrets/kafka_*. Containers run as users of their own, so a file is readable to all, inside a
@@ -22,6 +22,18 @@ for name in clickhouse_password clickhouse_reader_password grafana_admin_passwor
     $(printf 'kafka_%s ' $parts); do
     [ -s "$folder/$name" ] || od -An -N24 -tx1 /dev/urandom | tr -d ' \n' | keep "$name"
 done
+
+# The identity of telemetry, as `railsight key secret` and `railsight key issue` make it. For a new secret remove
+# secrets/identity_*, run this again and restart all containers.
+[ -s "$folder/identity_secret" ] || od -An -N32 -tx1 /dev/urandom | tr -d ' \n' | keep identity_secret
+mac() { openssl dgst -sha256 -mac HMAC -macopt "hexkey:$(cat "$folder/identity_secret")" -r | cut -c1-64; }
+issue() { # FILE PRINCIPAL
+    [ -s "$folder/$1" ] || printf '%s %s %s\n' "$2" "$(printf 'railsight secret id' | mac | cut -c1-8)" \
+        "$(printf 'railsight principal\0%s' "$2" | mac)" | keep "$1"
+}
+issue identity_collector 'collector/*'
+issue identity_bridge 'bridge/*'
+issue identity_host "host/$(hostname)"
 
 if [ ! -s "$folder/kafka_keystore" ] || [ ! -s "$folder/kafka_ca" ]; then
     # The key of the authority is not kept: it signs this one certificate.

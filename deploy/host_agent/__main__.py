@@ -40,6 +40,14 @@ set -e
 if ! getent passwd railsight >/dev/null; then
     useradd --system --user-group --home-dir /var/lib/railsight --shell /usr/sbin/nologin railsight
 fi
+install -d -m 0750 -o root -g railsight /etc/railsight
+if [ ! -e /etc/railsight/identity.key ]; then
+    cat <<EOF
+railsight: this host has no key of telemetry. On the machine with the fabric's secret run
+    railsight key issue host/$(hostname)
+and write its output to /etc/railsight/identity.key (group railsight, mode 0640), which identity.key_file names.
+EOF
+fi
 if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 """
 

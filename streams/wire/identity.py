@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from streams.wire import topics
 from streams.wire.errors import Misconfigured, Reject
 from streams.wire.models import Message
-from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, PROBES, SAMPLES, Headers, Record, Topic
+from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, PROBES, SAMPLES, TELEMETRY, Headers, Record, Topic
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +42,7 @@ KINDS = {
     "decide": frozenset({EVENTS.name}),
 }
 """The kinds of principals, and the topics that each may write."""
-AUTHENTICATED = frozenset().union(*KINDS.values())
-"""The topics whose records have a MAC."""
-_PREFIXES = {name: name.encode() + b"\0\0" for name in AUTHENTICATED}
+_PREFIXES = {topic.name: topic.name.encode() + b"\0\0" for topic in TELEMETRY}
 """The bytes before the key that the MAC of a record without a type covers."""
 DECIDE = "decide/*"
 """The principal of the stage `decide`, which requests readings by events."""
@@ -254,13 +252,11 @@ class MacVerifier:
     With `is_required` it refuses a record without a valid MAC; otherwise it only reports the refusal.
     """
 
-    topics = AUTHENTICATED
-
     def __init__(self, path: Path, *, is_required: bool) -> None:
         self._path = path
         self.is_required = is_required
         self._runs: dict[bytes, tuple[AESGCM, Scope]] = {}
-        self._sessions: dict[str, dict[bytes, tuple[AESGCM, set[str]]]] = {name: {} for name in AUTHENTICATED}
+        self._sessions: dict[str, dict[bytes, tuple[AESGCM, set[str]]]] = {one.name: {} for one in TELEMETRY}
         """Topic -> the run and principal of a header -> the key, and the devices on which it has reported."""
         self._read_ns = -1
         self._secrets: dict[bytes, Secret] = {}

@@ -69,6 +69,8 @@ FACTS = Topic("railsight.facts.v1", m.Facts, _TELEMETRY)
 COLLECTOR_STATUS = Topic("railsight.collector-status.v1", m.CollectorStatus, _TELEMETRY)
 # The largest fabric writes 1,640 reports/s of 6 kB: 10 MB/s. 8 partitions of 4 GiB are 34 GB: nearly 1 h uncompressed.
 PROBES = Topic("railsight.probes.v1", m.ProbeReport, _TELEMETRY, 6 * _HOUR, retention_bytes=4 << 30)
+TELEMETRY = (SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, PROBES)
+"""The topics of collectors, whose records may have a MAC (streams/wire/identity.py)."""
 TARGETS = Topic("railsight.targets.v1", None, _TELEMETRY, _DAY)
 INVENTORY = Topic("railsight.inventory.v1", m.InventoryChunk, PartitionScheme.SINGLE)
 JOBS = Topic("railsight.jobs.v1", m.Job, PartitionScheme.SINGLE)

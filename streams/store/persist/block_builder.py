@@ -100,8 +100,7 @@ class BlockBuilder:
         now_ns: Callable[[], int],
         verifier: "MacVerifier | None" = None,
     ) -> None:
-        is_telemetry = verifier is not None and persisted.topic.name in verifier.topics
-        self._verifier = verifier if is_telemetry else None
+        self._verifier = verifier if persisted.topic in topics.TELEMETRY else None
         self._at = at
         self._persisted = persisted
         self._models = persisted.models if persisted.other_models else persisted.models[0]

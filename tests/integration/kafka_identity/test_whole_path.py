@@ -1,4 +1,4 @@
-"""The whole path over TLS with users and ACLs: a fault is found, stored, paged and answered, and nothing is denied."""
+"""The whole path over TLS with users, ACLs and MACs: a fault is found, stored, paged, answered, and nothing denied."""
 
 import asyncio
 import itertools
@@ -29,6 +29,7 @@ from streams.embedded.watched_process import WatchedProcess
 from streams.runtime.access_admin import BrokerLogin, create_users
 from streams.runtime.acl import accesses
 from streams.runtime.local_pipeline import railsight_command
+from streams.wire.identity import new_secret
 from streams.wire.topics import AUTOMATION, COLLECTOR, CONTROLS, REMEDIATION_RESULTS, STAGES
 from tests.fixtures.certificates import CertificateAuthority
 from tests.fixtures.external_programs import program
@@ -129,6 +130,7 @@ def configuration(folder: Path, clickhouse: EmbeddedClickHouse, alertmanager: st
     """Return the lines of the configuration that all parts share, after those of [kafka]."""
     return [
         "telemetry_partitions = 2", "pod_partitions = 1",
+        "[identity]", 'mode = "require"', *identity_files(folder),
         "[store]", f'url = "{clickhouse.url}"', f'password_file = "{clickhouse.password_file}"',
         "[runtime]", f'data = "{folder / "faust"}"',
         "\n".join(acting.toml_lines()).replace("[decide]", f'[decide]\npolicy = "{policy}"'),
@@ -139,6 +141,14 @@ def configuration(folder: Path, clickhouse: EmbeddedClickHouse, alertmanager: st
         "[collect.bridge]", f'topics = ["{LINES}"]', 'start = "earliest"',
         "[notify]", f'alertmanagers = ["{alertmanager}"]',
     ]  # fmt: skip
+
+
+def identity_files(folder: Path) -> list[str]:
+    """Write a secret, and keys for the collectors of the simulated fabric and for the bridge; return the settings."""
+    secret = new_secret()
+    keys = [secret.key_of(name).line for name in (f"bridge/{BRIDGED}", "collector/*")]
+    files = {"secret_file": write(folder / "secrets", secret.value.hex()), "key_file": write(folder / "keys", *keys)}
+    return [f'{name} = "{path}"' for name, path in files.items()]
 
 
 @contextmanager
@@ -299,3 +309,4 @@ async def check_path(path: WholePath, stack: ExitStack) -> None:
         await until("a finding in ClickHouse with an alert", is_alerted, processes)
         await until("an answer of the automation", is_answered, processes)
         await until("the reading of the bridge in ClickHouse", is_bridged, processes)
+    assert path.query("SELECT reason FROM rejected LIMIT 5") == []

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import socket
 import stat
 import subprocess
 from importlib import resources
@@ -22,6 +23,7 @@ from streams.cli.options import collector_access, collector_params, installed_co
 from streams.config.settings import load
 from streams.locality.params import LocalityParams
 from streams.runtime.acl import accesses
+from streams.wire.identity import read_keys, read_secrets
 from streams.wire.topics import STAGES
 
 ROOT = Path(__file__).parents[3]
@@ -32,6 +34,8 @@ COLLECTORS = {"collect-gnmi", "collect-dialout", "collect-snmp", "collect-bridge
 SERVING = {*STAGES, *COLLECTORS, "persist", "notify", "tickets", "collect-jobs", "locality"}
 OURS = SERVING | {"topics", "acl", "migrate", "inventory"}
 AUTOMATION = "automation"
+IDENTITIES = {"identity_collector": "collector/*", "identity_bridge": "bridge/*", "identity_host": "host/{}"}
+IDENTITY = {"identity_secret", *IDENTITIES}
 SETTINGS = load(FOLDER / "railsight.toml", environ={})
 # They have no health port; they exit on failure and are restarted.
 WITHOUT_HEALTHCHECK = {*OURS, AUTOMATION} - SERVING
@@ -336,12 +340,28 @@ def test_secrets_are_made_once_and_are_no_bodys_business(project: dict[str, Any]
     # The brokers' own password and that of the reader are in files of theirs, and in those of Kafka.
     assert set(made) == (set(project["secrets"]) - given) | {"kafka_broker", "kafka_reader"}
     composed = {"kafka_properties", "kafka_keystore", "kafka_ca", "kafka_health"}
-    passwords = {name: value for name, value in made.items() if name not in composed}
+    passwords = {name: value for name, value in made.items() if name not in composed | IDENTITY}
     assert len(set(passwords.values())) == len(passwords)
     assert all(re.fullmatch(r"[0-9a-f]{48}", value) for value in passwords.values())
+    (secret,) = read_secrets(folder / "identity_secret")
+    for name, principal in IDENTITIES.items():
+        assert read_keys(folder / name) == (secret.key_of(principal.format(socket.gethostname())),)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     subprocess.run([script], check=True, capture_output=True, timeout=20)
     assert {path.name: path.read_text() for path in folder.iterdir()} == made
+
+
+def test_each_part_has_its_own_identity(project: dict[str, Any]) -> None:
+    """The secret is for those that verify; a collector of telemetry has one key, and the configuration their paths."""
+    own = SETTINGS.identity
+    assert own.mode == "require" and str(own.secret_file) == "/run/secrets/identity_secret"
+    found = {name: IDENTITY & set(sources(service)) for name, service in project["services"].items()}
+    assert {name for name, has in found.items() if has == {"identity_secret"}} == {"measure", "decide", "persist"}
+    kinds = {"bridge": "identity_bridge"} | dict.fromkeys(("nic", "host", "probe"), "identity_host")
+    for name in COLLECTORS:
+        key = kinds.get(name.removeprefix("collect-"), "identity_collector")
+        assert found.pop(name) == {key} and sources(project["services"][name])[key] == str(own.key_file)
+    assert {name for name, has in found.items() if has} == {"measure", "decide", "persist"}
 
 
 def test_secrets_are_retained_out_of_the_repository() -> None:

@@ -128,6 +128,25 @@ def test_a_pod_has_the_login_of_its_own_part_only() -> None:
         assert item["key"] == ("admin" if workload["kind"] == "Job" else own)
 
 
+def test_only_those_that_verify_have_the_secret_and_a_collector_has_its_own_key() -> None:
+    """By the paths of the configuration; a host's key file is one of the host, because all pods have one Secret."""
+    mounted = {}
+    for workload in WORKLOADS:
+        for volume in pod_of(workload)["volumes"]:
+            if volume["name"] == "identity":
+                (path,) = (m["mountPath"] for m in container_of(workload)["volumeMounts"] if m["name"] == "identity")
+                (item,) = volume["secret"]["items"] if "secret" in volume else [{"key": volume["hostPath"]["path"]}]
+                mounted[part_of(workload)] = item["key"], "/".join(filter(None, (path, item.get("path"))))
+    folder = "/etc/railsight/identity"
+    collectors = {kind: kind for kind in ("gnmi", "snmp", "bridge", "dialout")}
+    collectors |= dict.fromkeys(ON_HOSTS, "/etc/railsight/identity.key")
+    assert mounted == dict.fromkeys(("measure", "decide", "persist"), ("secret", f"{folder}/secret")) | {
+        f"collect-{kind}": (key, f"{folder}/key") for kind, key in collectors.items()
+    }
+    for name, path in (("secret_file", "secret"), ("key_file", "key")):
+        assert f'{name} = "{folder}/{path}"' in data_of("railsight", "railsight.toml")
+
+
 def test_only_the_sink_and_migrations_have_a_password_of_clickhouse() -> None:
     """And each of them that of its own user."""
     found = {}

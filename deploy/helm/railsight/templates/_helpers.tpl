@@ -27,6 +27,10 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- $_ := set $kafka "login_folder" "/etc/railsight/kafka" }}
 {{- end }}
 {{- if .Values.kafka.caSecret.name }}{{- $_ := set $kafka "ca_file" "/etc/railsight/kafka-ca/ca.crt" }}{{- end }}
+{{- $identity := dict }}
+{{- if ne .Values.identity.mode "off" }}
+{{- $identity = dict "mode" .Values.identity.mode "secret_file" "/etc/railsight/identity/secret" "key_file" "/etc/railsight/identity/key" }}
+{{- end }}
 {{- $store := dict "url" (required "clickhouse.url is required: https://host:port of ClickHouse" .Values.clickhouse.url) "database" .Values.clickhouse.database "plain_http" .Values.clickhouse.plainHttp }}
 {{- if .Values.clickhouse.caSecret.name }}{{- $_ := set $store "ca_file" "/etc/railsight/clickhouse-ca/ca.crt" }}{{- end }}
 {{- $notify := dict }}
@@ -66,7 +70,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- $locality = dict "host" "0.0.0.0" "port" 8790 "token_file" "/etc/railsight/locality/token" "cert_file" "/etc/railsight/locality-tls/tls.crt" "key_file" "/etc/railsight/locality-tls/tls.key" }}
 {{- end }}
 {{- $runtime := dict "metrics_host" "0.0.0.0" "metrics_port" 9100 "data" "/tmp/railsight" }}
-{{- $all := mergeOverwrite (dict "kafka" $kafka "store" $store "notify" $notify "runtime" $runtime "collect" $collect "locality" $locality) (deepCopy .Values.settings) }}
+{{- $all := mergeOverwrite (dict "kafka" $kafka "identity" $identity "store" $store "notify" $notify "runtime" $runtime "collect" $collect "locality" $locality) (deepCopy .Values.settings) }}
 {{- if .Values.tickets.enabled }}
 {{- if not $all.tickets }}{{ fail "tickets.enabled needs settings.tickets (url, kind)" }}{{ end }}
 {{- $_ := set $all.tickets "token_file" "/etc/railsight/tickets/token" }}
@@ -89,6 +93,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- define "railsight.pod" -}}
 {{- $root := .root }}
 {{- $values := .values }}
+{{- $identity := "" }}
+{{- if ne $root.Values.identity.mode "off" }}
+{{- if has .part (list "measure" "decide" "persist") }}{{ $identity = "secret" }}
+{{- else if or .onHost (has .kind (list "gnmi" "snmp" "bridge" "dialout")) }}{{ $identity = .kind }}{{ end }}
+{{- end }}
 metadata:
   labels:
     {{- include "railsight.labels" . | nindent 4 }}
@@ -174,6 +183,11 @@ spec:
         {{- if $root.Values.kafka.saslMechanism }}
         - {name: kafka, mountPath: /etc/railsight/kafka, readOnly: true}
         {{- end }}
+        {{- if and $identity .onHost }}
+        - {name: identity, mountPath: /etc/railsight/identity/key, readOnly: true}
+        {{- else if $identity }}
+        - {name: identity, mountPath: /etc/railsight/identity, readOnly: true}
+        {{- end }}
         {{- if $root.Values.kafka.caSecret.name }}
         - {name: kafka-ca, mountPath: /etc/railsight/kafka-ca, readOnly: true}
         {{- end }}
@@ -217,6 +231,12 @@ spec:
       emptyDir: {sizeLimit: 256Mi}
     {{- if $root.Values.kafka.saslMechanism }}
     {{- include "railsight.secretVolume" (dict "name" "kafka" "secret" (required "kafka.loginSecret is required with a saslMechanism" $root.Values.kafka.loginSecret) "key" .login "file" .login) | nindent 4 }}
+    {{- end }}
+    {{- if and $identity .onHost }}
+    - name: identity
+      hostPath: {path: {{ $root.Values.identity.hostKeyFile }}, type: File}
+    {{- else if $identity }}
+    {{- include "railsight.secretVolume" (dict "name" "identity" "secret" $root.Values.identity.secretName "key" $identity "file" (ternary "secret" "key" (eq $identity "secret"))) | nindent 4 }}
     {{- end }}
     {{- with $root.Values.kafka.caSecret }}
     {{- if .name }}
