@@ -2,10 +2,12 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.cog import builder as cog_builder
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
@@ -34,9 +36,19 @@ _ALL = dashboard.VariableOption(selected=True, text="All", value="$__all")
 _NONE = dashboard.VariableOption(selected=True, text="", value="")
 
 
-def empty_board(title: str, uid: str, description: str) -> build.Dashboard:
-    """Return a dashboard without panels."""
-    return (
+Panel = cog_builder.Builder[dashboard.Panel]
+Variable = cog_builder.Builder[dashboard.VariableModel]
+
+
+def dashboard_of(
+    title: str, uid: str, description: str, variables: Sequence[Variable], panels: Iterable[Panel],
+    marks: Mapping[str, tuple[Query, str]] = MappingProxyType({}),
+) -> build.Dashboard:  # fmt: skip
+    """Return a dashboard with the data source before the variables, and the runbooks after them.
+
+    `marks` are annotations: name -> the query (time, text, tags, and timeEnd if they have a duration) and the color.
+    """
+    made = (
         build.Dashboard(title)
         .uid(uid)
         .description(description)
@@ -47,7 +59,16 @@ def empty_board(title: str, uid: str, description: str) -> build.Dashboard:
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
         .link(_other_boards())
         .readonly()
+        .variables([build.DatasourceVariable("datasource").label("ClickHouse").type(PLUGIN), *variables, _runbooks()])
     )
+    for name, (query, color) in marks.items():
+        mark = build.AnnotationQuery().name(name).datasource(SOURCE).enable(True).icon_color(color)
+        # The library's annotations have no target for SQL.
+        mark.build().target = Target(query).build()  # type: ignore[assignment]
+        made.annotation(mark)
+    for panel in panels:
+        made.with_panel(panel)
+    return made
 
 
 def _other_boards() -> build.DashboardLink:
@@ -58,19 +79,6 @@ def _other_boards() -> build.DashboardLink:
         .as_dropdown(True)
         .keep_time(True)
     )
-
-
-def annotations(name: str, query: Query, color: str) -> build.AnnotationQuery:
-    """Return annotations with the columns time, text and tags, and timeEnd if they have a duration."""
-    made = build.AnnotationQuery().name(name).datasource(SOURCE).enable(True).icon_color(color)
-    # The library's annotations have no target for SQL.
-    made.build().target = Target(query).build()  # type: ignore[assignment]
-    return made
-
-
-def source() -> build.DatasourceVariable:
-    """Return the variable for the data source."""
-    return build.DatasourceVariable("datasource").label("ClickHouse").type(PLUGIN)
 
 
 def pods(query: Query) -> build.QueryVariable:
@@ -96,8 +104,7 @@ def text(name: str, label: str, description: str) -> build.TextBoxVariable:
     return build.TextBoxVariable(name).label(label).description(description).default_value("").current(_NONE)
 
 
-def runbooks() -> build.TextBoxVariable:
-    """Return the variable for the base URL of runbooks."""
+def _runbooks() -> build.TextBoxVariable:
     return text(
         "runbooks", "Runbooks at", "URL of the repository's pages, ending in a slash; docs/runbooks is below it."
     )

@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import annotations, empty_board, finding_filters, pods, runbooks, source
+from dashboards.board import Panel, dashboard_of, finding_filters, pods
 from dashboards.limits import DETECT
 from dashboards.links import CONGESTION, to_finding, to_link
 from dashboards.looks import HEALTHY, SEVERITY, WARNING
@@ -11,16 +11,23 @@ from dashboards.queries import congestion as queries
 from dashboards.queries.fabric import PODS
 from dashboards.tables import Column, moment, table
 
-UID = CONGESTION
-DESCRIPTION = "Pause by direction, marks, queues, uneven uplinks, and each open congestion with its victims."
 _NOT_READ = "No collector reads this in this time range."
 
 
 def board() -> build.Dashboard:
     """Return the dashboard."""
-    made = empty_board("Congestion", UID, DESCRIPTION).variables([source(), pods(PODS), *finding_filters(), runbooks()])
-    made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
-    made.with_panel(
+    return dashboard_of(
+        "Congestion",
+        CONGESTION,
+        "Pause by direction, marks, queues, uneven uplinks, and each open congestion with its victims.",
+        [pods(PODS), *finding_filters()],
+        _panels(),
+        marks={"Findings": (queries.FINDING_TIMES, WARNING)},
+    )
+
+
+def _panels() -> list[Panel]:
+    return [
         stat(
             "Open congestion",
             "Findings by kind. Grey: the pipeline has reported nothing for two minutes.",
@@ -29,9 +36,7 @@ def board() -> build.Dashboard:
             width=12,
             height=5,
             titles={"pfc_storm": "PFC storm"},
-        )
-    )
-    made.with_panel(
+        ),
         table(
             "Roots and victims",
             "Each congestion of the time range, below it what it explains and the hosts that it slows.",
@@ -43,18 +48,14 @@ def board() -> build.Dashboard:
             },
             empty="No congestion is known in the time range.",
             height=13,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         series(
             "Pause frames by direction",
             "A host that pauses cannot take what arrives; a host that is paused is slowed by the fabric.",
             queries.PAUSED,
             unit="pps",
             empty=_NOT_READ,
-        )
-    )
-    made.with_panel(
+        ),
         series(
             "Marks and notifications",
             "ECN marks of switches and at NICs, and congestion notifications. Dashed: a sender with so many is"
@@ -63,13 +64,9 @@ def board() -> build.Dashboard:
             unit="pps",
             limits=[(DETECT.incast.cnp_per_s, WARNING)],
             empty=_NOT_READ,
-        )
-    )
-    made.with_panel(
+        ),
         series("Discards", "Where ECN and pause do not slow the senders.", queries.DISCARDS, unit="pps",
-               limits=[(DETECT.incast.drops_per_s, WARNING)], empty=_NOT_READ)
-    )  # fmt: skip
-    made.with_panel(
+               limits=[(DETECT.incast.drops_per_s, WARNING)], empty=_NOT_READ),
         series(
             "Uneven uplinks",
             "Of the ten most uneven switches, the uplink that is furthest from the mean. Dashed: congestion/imbalance,"
@@ -78,9 +75,7 @@ def board() -> build.Dashboard:
             unit="percentunit",
             limits=[(DETECT.imbalance.uneven, WARNING)],
             empty=_NOT_READ,
-        )
-    )
-    made.with_panel(
+        ),
         table(
             "Ports with the most pause",
             "The average of the last ten minutes, by direction and priority; without one: the whole port (802.3x).",
@@ -92,9 +87,7 @@ def board() -> build.Dashboard:
                 "subject": Column(hidden=True),
             },
             empty="No port is known to have sent or received a pause frame in the last ten minutes.",
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Queues",
             "The deepest queues of the time range, and what they dropped.",
@@ -105,6 +98,5 @@ def board() -> build.Dashboard:
                 "dropped": Column("Dropped", 90),
             },
             empty="No collector reads queues in this time range.",
-        )
-    )  # fmt: skip
-    return made
+        ),
+    ]  # fmt: skip

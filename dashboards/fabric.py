@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import annotations, empty_board, finding_filters, pods, runbooks, severities, source, text
+from dashboards.board import Panel, dashboard_of, finding_filters, pods, severities, text
 from dashboards.links import (
     FABRIC,
     FIRST,
@@ -21,8 +21,6 @@ from dashboards.queries import fabric as queries
 from dashboards.queries import pipeline
 from dashboards.tables import Column, condition, moment, state_matrix, table
 
-UID = FABRIC
-DESCRIPTION = "What is broken, where, since when, who is affected, and how much of the fabric is observed."
 NO_INVENTORY = "No place is known: no inventory is in effect in this time range, or the query failed."
 FINDINGS_LIMITS = [(0, HEALTHY), (90, WARNING), (180, CRITICAL)]
 """Limits of the findings' age in seconds; the lateness allowed (30 s) and the sink's wait (30 s) are no delay."""
@@ -37,55 +35,48 @@ def board() -> build.Dashboard:
         text("job", "Job", "The name of a job: findings that affect it."),
         text("team", "Team", "The name of a team: findings of its devices."),
     ]  # fmt: skip
-    made = empty_board("Fabric", UID, DESCRIPTION).variables([source(), *filters, *finding_filters(), runbooks()])
-    for name, query, color in (
-        ("Critical findings", queries.CRITICAL_TIMES, CRITICAL),
-        ("Remediations", queries.REMEDIATION_TIMES, INFO),
-    ):
-        made.annotation(annotations(name, query, color))
-    _now(made)
-    _places(made)
-    _findings(made)
-    _coverage(made)
-    return made
+    marks = {
+        "Critical findings": (queries.CRITICAL_TIMES, CRITICAL), "Remediations": (queries.REMEDIATION_TIMES, INFO),
+    }  # fmt: skip
+    panels = [*_now(), *_places(), *_findings(), *_coverage()]
+    return dashboard_of(
+        "Fabric",
+        FABRIC,
+        "What is broken, where, since when, who is affected, and how much of the fabric is observed.",
+        [*filters, *finding_filters()],
+        panels,
+        marks=marks,
+    )
 
 
-def _now(made: build.Dashboard) -> None:
-    made.with_panel(
+def _now() -> list[Panel]:
+    return [
         stat(
             "Critical",
             "Open findings that no other explains. Grey: the pipeline has reported nothing for two minutes.",
             queries.CRITICAL_COUNT,
             [(0, HEALTHY), (1, CRITICAL)],
-        )
-    )
-    made.with_panel(
+        ),
         stat(
             "Other open findings",
             "By severity; explained are those that another open finding explains.",
             queries.OTHER_COUNT,
             [(0, HEALTHY), (1, WARNING)],
             width=8,
-        )
-    )
-    made.with_panel(
+        ),
         stat(
             "Sources observed",
             "Of the sources that collectors report: within three times their cadence, and 30 s at least.",
             queries.COVERAGE_COUNT,
             [(0, CRITICAL), (0.95, WARNING), (1, HEALTHY)],
             unit="percentunit",
-        )
-    )
-    made.with_panel(
+        ),
         stat(
             "Not collected",
             "Devices of the inventory that no collector reports. They are not healthy, they are not known.",
             queries.UNCOLLECTED,
             [(0, HEALTHY), (1, INFO)],
-        )
-    )
-    made.with_panel(
+        ),
         stat(
             "Findings lag",
             "The findings are as of this time ago: the age of the oldest watermark of a stage. In quiet times the sink"
@@ -94,12 +85,12 @@ def _now(made: build.Dashboard) -> None:
             FINDINGS_LIMITS,
             unit="s",
             links={"Pipeline": to_board(PIPELINE)},
-        )
-    )
+        ),
+    ]
 
 
-def _places(made: build.Dashboard) -> None:
-    made.with_panel(
+def _places() -> list[Panel]:
+    return [
         state_matrix(
             "Health by pod and rail",
             "The worst open finding of each place; unobserved if no device of the pod reported for a minute. `fabric`"
@@ -110,9 +101,7 @@ def _places(made: build.Dashboard) -> None:
             links=to_rails(FIRST),
             height=7,
             width=16,
-        )
-    )
-    made.with_panel(
+        ),
         tiles(
             "Health by plane",
             "The worst open finding at a switch of each plane; unobserved if none of them reported for a minute.",
@@ -121,12 +110,12 @@ def _places(made: build.Dashboard) -> None:
             height=7,
             width=8,
             links={"Rails": to_board(RAILS)},
-        )
-    )
+        ),
+    ]
 
 
-def _findings(made: build.Dashboard) -> None:
-    made.with_panel(
+def _findings() -> list[Panel]:
+    return [
         table(
             "Open findings",
             "Causes first, the most severe on top, as known at the end of the time range. Click a condition to see its"
@@ -151,9 +140,7 @@ def _findings(made: build.Dashboard) -> None:
             empty="No open finding is known. Whether the pipeline works is shown above.",
             height=10,
             width=24,
-        )
-    )
-    made.with_panel(
+        ),
         table(
             "Changes of the last hour",
             "What opened and ended, what was decided, and what people and the inventory changed, the newest first.",
@@ -166,9 +153,7 @@ def _findings(made: build.Dashboard) -> None:
             empty="No change is known in the hour before the end of the time range.",
             height=10,
             width=24,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         graph(
             "Pods, planes and switches",
             "Pods (the 24 worst) and planes in the color of their worst open finding, and the 12 worst switches that"
@@ -178,17 +163,13 @@ def _findings(made: build.Dashboard) -> None:
             to_device(),
             height=16,
             width=24,
-        )
-    )
-    made.with_panel(
+        ),
         timeline(
             "Health over time",
             "The worst open finding of each place; unobserved if no device of the pod reported for a minute.",
             queries.HEALTH,
             empty=NO_INVENTORY,
-        )
-    )
-    made.with_panel(
+        ),
         series(
             "Findings opened",
             "Episodes by the time they began.",
@@ -196,9 +177,7 @@ def _findings(made: build.Dashboard) -> None:
             bars=True,
             empty="No finding is known to have begun in this time range.",
             width=24,
-        )
-    )
-    made.with_panel(
+        ),
         table(
             "Remediations",
             "The state of each decision of this time range, and for a denial the constraint, the observed value and its"
@@ -212,12 +191,12 @@ def _findings(made: build.Dashboard) -> None:
             },
             empty="No decision is known in this time range.",
             width=24,
-        )
-    )  # fmt: skip
+        ),
+    ]  # fmt: skip
 
 
-def _coverage(made: build.Dashboard) -> None:
-    made.with_panel(
+def _coverage() -> list[Panel]:
+    return [
         table(
             "Sources by pod",
             "Expected, observed, and silent for too long.",
@@ -229,9 +208,7 @@ def _coverage(made: build.Dashboard) -> None:
             },
             empty="No inventory is in effect in this time range.",
             width=10,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Silent sources",
             "Silent for three times their cadence, and at least 30 s; without a time: no sample in this range.",
@@ -243,5 +220,5 @@ def _coverage(made: build.Dashboard) -> None:
             },
             empty="No source is known to be silent.",
             width=14,
-        )
-    )  # fmt: skip
+        ),
+    ]  # fmt: skip

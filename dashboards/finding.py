@@ -2,22 +2,28 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import empty_board, runbooks, source, text
+from dashboards.board import Panel, dashboard_of, text
 from dashboards.links import FINDING, to_finding, to_link
 from dashboards.looks import SEVERITY, STATES
 from dashboards.queries import finding as queries
 from dashboards.tables import Column, condition, moment, table
 
-UID = FINDING
-DESCRIPTION = "One finding, explained. Follow Explain on another board, or paste an id."
 _NO_FINDING = "No finding has the id that is selected above."
 
 
 def board() -> build.Dashboard:
     """Return the dashboard."""
-    finding = text("finding", "Finding", "The id of the finding to explain.")
-    made = empty_board("Finding", UID, DESCRIPTION).variables([source(), finding, runbooks()])
-    made.with_panel(
+    return dashboard_of(
+        "Finding",
+        FINDING,
+        "One finding, explained. Follow Explain on another board, or paste an id.",
+        [text("finding", "Finding", "The id of the finding to explain.")],
+        _panels(),
+    )
+
+
+def _panels() -> list[Panel]:
+    return [
         table(
             "The finding, explained",
             "What was observed against what is expected; railsight explain ID prints the same. Click an item to see"
@@ -30,9 +36,7 @@ def board() -> build.Dashboard:
             empty=_NO_FINDING,
             height=12,
             width=24,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Remediations",
             "Every revision of the decisions on this finding, the newest first.",
@@ -45,9 +49,7 @@ def board() -> build.Dashboard:
             },
             empty="No decision on this finding is known.",
             width=24,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "History",
             "Each revision as it became known, the newest first.",
@@ -58,9 +60,7 @@ def board() -> build.Dashboard:
                 "cause": Column("Cause", 110),
             },
             empty=_NO_FINDING,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Explained by this finding",
             "Findings that have it as their cause.",
@@ -72,6 +72,5 @@ def board() -> build.Dashboard:
                 "since": moment("Since"), "id": Column(hidden=True),
             },
             empty="No finding is known to have it as its cause.",
-        )
-    )  # fmt: skip
-    return made
+        ),
+    ]  # fmt: skip

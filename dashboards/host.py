@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import annotations, choice, empty_board, runbooks, source
+from dashboards.board import Panel, choice, dashboard_of
 from dashboards.limits import DETECT
 from dashboards.links import HOST, to_job, to_link
 from dashboards.looks import CRITICAL, HEALTHY, INFO, PORT_STATES, RAIL_COLORS, UNOBSERVED, WARNING
@@ -11,27 +11,25 @@ from dashboards.queries import host as queries
 from dashboards.shared_tables import findings
 from dashboards.tables import Column, moment, table
 
-UID = HOST
-DESCRIPTION = "One host: its rails against their peers, NICs, PCIe, GPUs, heat, kernel events and jobs."
 _NOT_READ = "No collector reads this of the host in this time range."
 _PCIE = {"full": HEALTHY, "below": WARNING}
 
 
 def board() -> build.Dashboard:
     """Return the dashboard."""
-    made = empty_board("Host", UID, DESCRIPTION).variables(
-        [source(), choice("host", "Host", queries.HOSTS), runbooks()]
+    panels = [*_rails(), *_parts(), *_around()]
+    return dashboard_of(
+        "Host",
+        HOST,
+        "One host: its rails against their peers, NICs, PCIe, GPUs, heat, kernel events and jobs.",
+        [choice("host", "Host", queries.HOSTS)],
+        panels,
+        marks={"Findings": (queries.FINDING_TIMES, WARNING), "Remediations": (queries.REMEDIATION_TIMES, INFO)},
     )
-    made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
-    made.annotation(annotations("Remediations", queries.REMEDIATION_TIMES, INFO))
-    _rails(made)
-    _parts(made)
-    _around(made)
-    return made
 
 
-def _rails(made: build.Dashboard) -> None:
-    made.with_panel(
+def _rails() -> list[Panel]:
+    return [
         table(
             "${host}",
             "Where it is, and whether it is read.",
@@ -40,9 +38,7 @@ def _rails(made: build.Dashboard) -> None:
             empty="The inventory of this time range has no such host.",
             height=8,
             width=6,
-        )
-    )
-    made.with_panel(
+        ),
         timeline(
             "Rails",
             "The worst open finding of each rail, critical while it is down; unobserved without a sample for a minute.",
@@ -50,9 +46,7 @@ def _rails(made: build.Dashboard) -> None:
             empty="The inventory has no rail of this host.",
             height=8,
             width=18,
-        )
-    )
-    made.with_panel(
+        ),
         table(
             "Links",
             "Each rail with its switch port, its state, and the share of its speed that it sent in two minutes.",
@@ -66,9 +60,7 @@ def _rails(made: build.Dashboard) -> None:
             },
             empty="The inventory has no link of this host.",
             height=11,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         series(
             "Rails against their peers",
             "What each rail sends, as a share of the median of the same rail of the pod's other hosts. Dashed: below it"
@@ -79,22 +71,20 @@ def _rails(made: build.Dashboard) -> None:
             colors=RAIL_COLORS,
             empty="The host or its peers send nothing, or are not read.",
             height=11,
-        )
-    )
-    made.with_panel(
+        ),
         findings(
             "Findings",
             "All findings at the host or its links that were open in the time range.",
             queries.FINDINGS,
             empty="No finding at this host is known in the time range.",
-        )
-    )
+        ),
+    ]  # fmt: skip
 
 
-def _parts(made: build.Dashboard) -> None:
+def _parts() -> list[Panel]:
     thermal = DETECT.thermal
-    made.with_panel(series("Sends", "By rail.", queries.SENT, unit="bps", colors=RAIL_COLORS, empty=_NOT_READ))
-    made.with_panel(
+    return [
+        series("Sends", "By rail.", queries.SENT, unit="bps", colors=RAIL_COLORS, empty=_NOT_READ),
         series(
             "RoCE",
             "What the NICs count of lost, repeated and slowed packets. Dashed: slow restarts by rail/degraded.",
@@ -102,9 +92,7 @@ def _parts(made: build.Dashboard) -> None:
             unit="pps",
             limits=[(DETECT.rail.restarts_per_s, WARNING)],
             empty=_NOT_READ,
-        )
-    )
-    made.with_panel(
+        ),
         series(
             "NICs wait for PCIe",
             "The share of time. Dashed: from there on the host is the cause of what its rail shows.",
@@ -112,9 +100,7 @@ def _parts(made: build.Dashboard) -> None:
             unit="percentunit",
             limits=[(DETECT.rail.stalled, WARNING)],
             empty=_NOT_READ,
-        )
-    )
-    made.with_panel(
+        ),
         table(
             "PCIe links",
             "What each NIC and GPU trained, of what it can.",
@@ -125,27 +111,21 @@ def _parts(made: build.Dashboard) -> None:
                 "state": Column("State", 80, colors=_PCIE),
             },
             empty=_NOT_READ,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         series(
             "GPU heat", "Dashed: the limit of host/thermal-throttle.", queries.GPU_HEAT, unit="celsius",
             limits=[(thermal.gpu_limit_c, CRITICAL)], least=None, empty=_NOT_READ,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         series(
             "Module heat", "Dashed: the limit of host/thermal-throttle.", queries.MODULE_HEAT, unit="celsius",
             limits=[(thermal.module_limit_c, CRITICAL)], least=None, empty=_NOT_READ,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         series("GPU errors", "In each bucket.", queries.GPU_ERRORS, bars=True, empty=_NOT_READ),
-    )
+    ]  # fmt: skip
 
 
-def _around(made: build.Dashboard) -> None:
-    made.with_panel(
+def _around() -> list[Panel]:
+    return [
         table(
             "Kernel and link events",
             "What the kernel log and the link state reported, the newest first.",
@@ -155,9 +135,7 @@ def _around(made: build.Dashboard) -> None:
                 "code": Column("Code", 60), "detail": Column("Detail", wrap=True),
             },
             empty="No event of this host is known in the time range.",
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Jobs",
             "What ran on the host in the time range.",
@@ -167,5 +145,5 @@ def _around(made: build.Dashboard) -> None:
                 "state": Column("State", 80, colors={"runs": HEALTHY, "over": UNOBSERVED}),
             },
             empty="No job is known on this host in the time range.",
-        )
-    )  # fmt: skip
+        ),
+    ]  # fmt: skip

@@ -3,7 +3,7 @@
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards.board import annotations, choice, empty_board, runbooks, source
+from dashboards.board import Panel, choice, dashboard_of
 from dashboards.links import JOB, to_host
 from dashboards.looks import CRITICAL, HEALTHY, NEUTRAL, VERDICTS, WARNING
 from dashboards.panels import series, stat, timeline, verdict
@@ -11,16 +11,23 @@ from dashboards.queries import job as queries
 from dashboards.shared_tables import findings
 from dashboards.tables import Column, moment, table
 
-UID = JOB
-DESCRIPTION = "Was the network clean for this job? railsight job prints the same, with the gaps of every port."
 _NO_JOB = "The job did not run in this time range, or its hosts are not known."
 
 
 def board() -> build.Dashboard:
     """Return the dashboard."""
-    made = empty_board("Job", UID, DESCRIPTION).variables([source(), choice("job", "Job", queries.JOBS), runbooks()])
-    made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
-    made.with_panel(
+    return dashboard_of(
+        "Job",
+        JOB,
+        "Was the network clean for this job? railsight job prints the same, with the gaps of every port.",
+        [choice("job", "Job", queries.JOBS)],
+        _panels(),
+        marks={"Findings": (queries.FINDING_TIMES, WARNING)},
+    )
+
+
+def _panels() -> list[Panel]:
+    return [
         verdict(
             "Network of ${job}",
             "Not clean: a finding of a warning or worse about the network affected it; faults of hosts are below. Not"
@@ -28,27 +35,21 @@ def board() -> build.Dashboard:
             queries.VERDICT,
             VERDICTS,
             width=8,
-        )
-    )
-    made.with_panel(
+        ),
         stat(
             "Observed",
             "The share of its hosts' minutes with a sample.",
             queries.COVERAGE,
             [(0, CRITICAL), (0.5, WARNING), (0.95, HEALTHY)],
             unit="percentunit",
-        )
-    )
-    made.with_panel(
+        ),
         stat(
             "GPU-hours lost",
             "Of its affected hosts, while a finding was open: GPUs x time x the share of capacity that it took.",
             queries.LOST,
             [(0, HEALTHY), (0.1, WARNING)],
             unit="h",
-        )
-    )
-    made.with_panel(
+        ),
         stat(
             "Size",
             "Hosts and GPUs, and the seconds of its life in the time range.",
@@ -60,35 +61,27 @@ def board() -> build.Dashboard:
         .override_by_name("observed_s", [_unit("dtdurations")])
         .override_by_name("hosts", NEUTRAL)
         .override_by_name("gpus", NEUTRAL)
-        .override_by_name("observed_s", NEUTRAL)
-    )
-    made.with_panel(
+        .override_by_name("observed_s", NEUTRAL),
         findings(
             "What hurt",
             "Findings that affected the job while it ran, roots and what they explain.",
             queries.FINDINGS,
             empty="No finding is known to have affected the job. Whether it was observed is shown above.",
-        )
-    )
-    made.with_panel(
+        ),
         timeline(
             "Hosts",
             "The worst open finding at each host of the job; unobserved without a sample for a minute. Of a larger job,"
             f" the {queries.HOSTS_SHOWN} hosts with the worst findings.",
             queries.HOSTS,
             empty=_NO_JOB,
-        )
-    )
-    made.with_panel(
+        ),
         series(
             "Traffic against the fabric",
             "What the NICs of the job send, of their speed, and those of all other hosts.",
             queries.AGAINST_FABRIC,
             unit="percentunit",
             empty=_NO_JOB,
-        )
-    )
-    made.with_panel(
+        ),
         table(
             "Hosts of the job",
             "The least observed first.",
@@ -101,9 +94,8 @@ def board() -> build.Dashboard:
                 "last_sample": moment("Last sample"),
             },
             empty=_NO_JOB,
-        )
-    )  # fmt: skip
-    return made
+        ),
+    ]  # fmt: skip
 
 
 def _unit(name: str) -> "dashboard.DynamicConfigValue":

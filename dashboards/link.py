@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import annotations, choice, empty_board, runbooks, source, text
+from dashboards.board import Panel, choice, dashboard_of, text
 from dashboards.limits import DETECT
 from dashboards.links import LINK, to_finding, to_host
 from dashboards.looks import CRITICAL, INFO, PORT_LEVELS, PORT_STATES, STATES, WARNING
@@ -11,8 +11,6 @@ from dashboards.queries import link as queries
 from dashboards.shared_tables import findings
 from dashboards.tables import Column, moment, table
 
-UID = LINK
-DESCRIPTION = "One link from both ends. Without a choice: the link with the worst open finding."
 _NO_LINK = "No link of the inventory is selected."
 _NOT_READ = "No collector reads this of the link in this time range."
 
@@ -20,19 +18,19 @@ _NOT_READ = "No collector reads this of the link in this time range."
 def board() -> build.Dashboard:
     """Return the dashboard."""
     link = text("link", "Link", "Its id, as link:host/port--leaf/port; empty: the link with the worst open finding.")
-    made = empty_board("Link", UID, DESCRIPTION).variables(
-        [source(), link, choice("subject", "Subject", queries.SUBJECT, hidden=True), runbooks()]
+    panels = [*_ends(), *_quality(), *_traffic()]
+    return dashboard_of(
+        "Link",
+        LINK,
+        "One link from both ends. Without a choice: the link with the worst open finding.",
+        [link, choice("subject", "Subject", queries.SUBJECT, hidden=True)],
+        panels,
+        marks={"Findings": (queries.FINDING_TIMES, WARNING), "Remediations": (queries.REMEDIATION_TIMES, INFO)},
     )
-    made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
-    made.annotation(annotations("Remediations", queries.REMEDIATION_TIMES, INFO))
-    _ends(made)
-    _quality(made)
-    _traffic(made)
-    return made
 
 
-def _ends(made: build.Dashboard) -> None:
-    made.with_panel(
+def _ends() -> list[Panel]:
+    return [
         table(
             "${subject}",
             "Both ends by the inventory, the newest state that each reports within an hour, and the part in each port.",
@@ -48,9 +46,7 @@ def _ends(made: build.Dashboard) -> None:
             empty=_NO_LINK,
             height=5,
             width=24,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         timeline(
             "State of both ends",
             "Up, shut by configuration, down; unobserved where no sample has its state for a minute.",
@@ -58,21 +54,19 @@ def _ends(made: build.Dashboard) -> None:
             levels=PORT_LEVELS,
             empty=_NO_LINK,
             height=5,
-        )
-    )
-    made.with_panel(
+        ),
         findings(
             "Findings",
             "All findings of the link that were open in the time range.",
             queries.FINDINGS,
             empty="No finding of this link is known in the time range.",
-        )
-    )
+        ),
+    ]  # fmt: skip
 
 
-def _quality(made: build.Dashboard) -> None:
+def _quality() -> list[Panel]:
     degrading = DETECT.degrading
-    made.with_panel(
+    return [
         series(
             "Bit errors before and after FEC",
             "Each end as it reads them. Dashed lines: where link/degrading opens and where it is healthy again; the"
@@ -84,9 +78,7 @@ def _quality(made: build.Dashboard) -> None:
             limits=[(degrading.ber_clear, WARNING), (degrading.ber, CRITICAL)],
             dashed="^(forecast|interval).*",
             empty=_NOT_READ,
-        )
-    )
-    made.with_panel(
+        ),
         series(
             "Optical power",
             "The lowest of each lane in each bucket. Dashed: the alarms that the module states, and a forecast.",
@@ -97,22 +89,16 @@ def _quality(made: build.Dashboard) -> None:
             least=None,
             dashed=".*(alarm|warning|forecast|interval).*",
             empty=_NOT_READ,
-        )
-    )
-    made.with_panel(
+        ),
         series("FEC", "What forward error correction repaired, and what it could not.", queries.FEC, unit="suffix: /s",
-               logarithmic=True, empty=_NOT_READ)
-    )  # fmt: skip
-    made.with_panel(
+               logarithmic=True, empty=_NOT_READ),
         series(
             "Flaps",
             "How often each end went down, or changed its state, in each bucket.",
             queries.FLAPS,
             bars=True,
             empty=_NOT_READ,
-        )
-    )
-    made.with_panel(
+        ),
         table(
             "Forecasts",
             "What of the link gets worse, and when it reaches its limit with 95 % confidence.",
@@ -124,15 +110,13 @@ def _quality(made: build.Dashboard) -> None:
             },
             empty="No trend of this link is known to reach its limit within a week.",
             height=8,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         series("Errors", "By kind and end.", queries.ERRORS, unit="suffix: /s", empty=_NOT_READ),
-    )
+    ]  # fmt: skip
 
 
-def _traffic(made: build.Dashboard) -> None:
-    made.with_panel(
+def _traffic() -> list[Panel]:
+    return [
         series(
             "Traffic",
             "What each end receives and sends, against the speed of the link.",
@@ -141,9 +125,7 @@ def _traffic(made: build.Dashboard) -> None:
             unit="bps",
             dashed="nominal",
             empty=_NOT_READ,
-        )
-    )
-    made.with_panel(
+        ),
         series(
             "Time paused",
             "The share of time in which each end is paused, or pauses the other, by priority. Dashed: a storm by"
@@ -152,13 +134,9 @@ def _traffic(made: build.Dashboard) -> None:
             unit="percentunit",
             limits=[(DETECT.storm.paused, CRITICAL)],
             empty=_NOT_READ,
-        )
-    )
-    made.with_panel(
+        ),
         series("Pause frames", "Where no time of pause is read, frames are all there is.", queries.PAUSE, unit="pps",
-               empty=_NOT_READ)
-    )  # fmt: skip
-    made.with_panel(
+               empty=_NOT_READ),
         table(
             "Remediations",
             "The newest state of each decision on this link.",
@@ -169,5 +147,5 @@ def _traffic(made: build.Dashboard) -> None:
                 "repair_hint": Column("Repair", 160), "actor": Column("By", 80),
             },
             empty="No decision on this link is known.",
-        )
-    )  # fmt: skip
+        ),
+    ]  # fmt: skip

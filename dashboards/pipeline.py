@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import empty_board, runbooks, source
+from dashboards.board import Panel, dashboard_of
 from dashboards.limits import DETECT
 from dashboards.links import PIPELINE, to_host
 from dashboards.looks import CRITICAL, HEALTHY, NEUTRAL, WARNING
@@ -10,8 +10,6 @@ from dashboards.panels import series, stat
 from dashboards.queries import pipeline as queries
 from dashboards.tables import Column, moment, table
 
-UID = PIPELINE
-DESCRIPTION = "Does the pipeline itself work: rates, lag, lateness, rejects, collectors, storage."
 SINK_LIMITS = [(0, HEALTHY), (45, WARNING), (120, CRITICAL)]
 """Limits of the newest row's age in seconds; with little data the sink waits up to 30 s before it writes."""
 _SILENT = "No stage reported in this time range."
@@ -20,15 +18,18 @@ _NO_SAMPLES = "No sample arrived in this time range."
 
 def board() -> build.Dashboard:
     """Return the dashboard."""
-    made = empty_board("Pipeline", UID, DESCRIPTION).variables([source(), runbooks()])
-    _now(made)
-    _stages(made)
-    _inputs(made)
-    return made
+    panels = [*_now(), *_stages(), *_inputs()]
+    return dashboard_of(
+        "Pipeline",
+        PIPELINE,
+        "Does the pipeline itself work: rates, lag, lateness, rejects, collectors, storage.",
+        [],
+        panels,
+    )
 
 
-def _now(made: build.Dashboard) -> None:
-    made.with_panel(
+def _now() -> list[Panel]:
+    return [
         stat(
             "Newest row",
             "The age of the newest row. In quiet times the sink waits up to 30 s before it writes.",
@@ -36,9 +37,7 @@ def _now(made: build.Dashboard) -> None:
             SINK_LIMITS,
             unit="s",
             width=6,
-        )
-    )
-    made.with_panel(
+        ),
         stat(
             "Watermark lag",
             "Of the stage that is furthest behind; windows are final after the allowed lateness. Grey: no stage has"
@@ -47,18 +46,14 @@ def _now(made: build.Dashboard) -> None:
             [(0, HEALTHY), (DETECT.lateness_s, WARNING), (4 * DETECT.lateness_s, CRITICAL)],
             unit="s",
             width=6,
-        )
-    )
-    made.with_panel(
+        ),
         stat(
             "Rejected",
             "Messages of this time range that could not be read; the table at the end has the reasons.",
             queries.REJECTED_COUNT,
             [(0, HEALTHY), (1, WARNING)],
             width=4,
-        )
-    )
-    made.with_panel(
+        ),
         stat(
             "Sources",
             "Sources of devices that their collector reaches, and that it does not.",
@@ -66,12 +61,12 @@ def _now(made: build.Dashboard) -> None:
             [(0, HEALTHY), (1, WARNING)],
             width=8,
             titles={"failing": "not reached", "reachable": "reached"},
-        ).override_by_name("reachable", NEUTRAL)
-    )
+        ).override_by_name("reachable", NEUTRAL),
+    ]
 
 
-def _stages(made: build.Dashboard) -> None:
-    made.with_panel(
+def _stages() -> list[Panel]:
+    return [
         series(
             "Watermark lag",
             "How far each stage's event time is behind arrival. Dashed: the allowed lateness.",
@@ -79,27 +74,23 @@ def _stages(made: build.Dashboard) -> None:
             unit="s",
             limits=[(DETECT.lateness_s, WARNING)],
             empty=_SILENT,
-        )
-    )
-    made.with_panel(series("Records behind", "Of each stage's input, not yet read.", queries.BEHIND, empty=_SILENT))
-    made.with_panel(series("Records processed", "By stage.", queries.STAGE_RATE, unit="recps", empty=_SILENT))
-    made.with_panel(series("Rows sampled", "By source.", queries.ROW_RATE, unit="rowsps", empty=_NO_SAMPLES))
-    made.with_panel(
+        ),
+        series("Records behind", "Of each stage's input, not yet read.", queries.BEHIND, empty=_SILENT),
+        series("Records processed", "By stage.", queries.STAGE_RATE, unit="recps", empty=_SILENT),
+        series("Rows sampled", "By source.", queries.ROW_RATE, unit="rowsps", empty=_NO_SAMPLES),
         series(
             "Device to Kafka",
             "The 99th percentile, by source. Beyond twelve hours: of the 99th percentiles of the devices' hours.",
             queries.ARRIVAL_DELAY,
             unit="s",
             empty=_NO_SAMPLES,
-        )
-    )
-    made.with_panel(
-        series("Rows stored", "By kind: what the sink writes.", queries.STORED_RATE, unit="rowsps", empty=_NO_SAMPLES)
-    )
+        ),
+        series("Rows stored", "By kind: what the sink writes.", queries.STORED_RATE, unit="rowsps", empty=_NO_SAMPLES),
+    ]
 
 
-def _inputs(made: build.Dashboard) -> None:
-    made.with_panel(
+def _inputs() -> list[Panel]:
+    return [
         table(
             "Collectors",
             "What each collector sent in the time range, the longest silent first. More than one run: it restarted.",
@@ -111,9 +102,7 @@ def _inputs(made: build.Dashboard) -> None:
                 "runs": Column("Runs", 60),
             },
             empty=_NO_SAMPLES,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Sources that are not reached",
             "What the collector reports of them.",
@@ -124,9 +113,7 @@ def _inputs(made: build.Dashboard) -> None:
                 "last_sample": moment("Last sample"),
             },
             empty="No collector is known to report a source that it does not reach.",
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Storage",
             "What the tables hold now, the largest first.",
@@ -137,9 +124,7 @@ def _inputs(made: build.Dashboard) -> None:
                 "bytes_per_row": Column("Bytes/row", 90, decimals=1), "oldest": moment("Oldest"),
             },
             empty="The reader may not read system.parts, or no table has a row.",
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Rejected messages",
             "What could not be read, and why.",
@@ -149,5 +134,5 @@ def _inputs(made: build.Dashboard) -> None:
                 "times": Column("Times", 70), "last": moment("Last"),
             },
             empty="No rejected message is known in this time range.",
-        )
-    )  # fmt: skip
+        ),
+    ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import annotations, empty_board, finding_filters, pods, runbooks, source, text
+from dashboards.board import Panel, dashboard_of, finding_filters, pods, text
 from dashboards.limits import DETECT
 from dashboards.links import FIRST, RAILS, to_finding, to_host, to_link, to_rails
 from dashboards.looks import CRITICAL, HEALTHY, INFO, NEUTRAL, RAIL_COLORS, UNOBSERVED, WARNING
@@ -12,20 +12,24 @@ from dashboards.queries.fabric import PODS
 from dashboards.shared_tables import findings
 from dashboards.tables import Column, matrix, table
 
-UID = RAILS
-DESCRIPTION = "Rails against their peers: stragglers ranked across the fabric, delivered against nominal."
 _NOT_READ = "No rail was read in this time range."
 
 
 def board() -> build.Dashboard:
     """Return the dashboard."""
-    slow = DETECT.rail.slow
-    rail = text("rail", "Rail", "The number of a rail; empty: all.")
-    made = empty_board("Rails", UID, DESCRIPTION).variables(
-        [source(), pods(PODS), rail, *finding_filters(), runbooks()]
+    return dashboard_of(
+        "Rails",
+        RAILS,
+        "Rails against their peers: stragglers ranked across the fabric, delivered against nominal.",
+        [pods(PODS), text("rail", "Rail", "The number of a rail; empty: all."), *finding_filters()],
+        _panels(),
+        marks={"Findings": (queries.FINDING_TIMES, WARNING)},
     )
-    made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
-    made.with_panel(
+
+
+def _panels() -> list[Panel]:
+    slow = DETECT.rail.slow
+    return [
         stat(
             "Slow",
             "Rails below the share of their peers' median at which rail/degraded calls them slow, in five minutes.",
@@ -35,18 +39,14 @@ def board() -> build.Dashboard:
             titles={"slow": "slow rails", "even": "as fast as their peers", "idle": "idle, or with too few peers"},
         )
         .override_by_name("even", NEUTRAL)
-        .override_by_name("idle", NEUTRAL)
-    )
-    made.with_panel(
+        .override_by_name("idle", NEUTRAL),
         stat(
             "Not read",
             "Rails of the inventory without traffic counters in the last five minutes, from neither end.",
             queries.UNOBSERVED,
             [(0, HEALTHY), (1, INFO)],
             width=6,
-        )
-    )
-    made.with_panel(
+        ),
         matrix(
             "Delivered against nominal",
             "What the rails of each pod send, of their speed, in the last five minutes.",
@@ -55,9 +55,7 @@ def board() -> build.Dashboard:
             column=Column("", 90, unit="percentunit", decimals=0),
             links=to_rails(FIRST),
             height=6,
-        )
-    )
-    made.with_panel(
+        ),
         table(
             "Stragglers",
             "The slowest rails first: what each sends of the median of the same rail in its pod, and of its speed.",
@@ -76,13 +74,9 @@ def board() -> build.Dashboard:
             empty=_NOT_READ,
             height=12,
             width=24,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         series("Delivered", "What all hosts send on each rail, of its speed.", queries.DELIVERED, unit="percentunit",
-               empty=_NOT_READ, colors=RAIL_COLORS)
-    )  # fmt: skip
-    made.with_panel(
+               empty=_NOT_READ, colors=RAIL_COLORS),
         series(
             "Slowest rail",
             "The slowest host of each rail, of the median of all. Beyond twelve hours that is the median of the pods'"
@@ -92,14 +86,11 @@ def board() -> build.Dashboard:
             limits=[(slow, WARNING)],
             colors=RAIL_COLORS,
             empty=_NOT_READ,
-        )
-    )
-    made.with_panel(
+        ),
         findings(
             "Findings",
             "Slow rails and what slows them.",
             queries.FINDINGS,
             empty="No finding of a rail is known in the time range.",
-        )
-    )
-    return made
+        ),
+    ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import annotations, empty_board, runbooks, source
+from dashboards.board import Panel, dashboard_of
 from dashboards.limits import DECIDE
 from dashboards.links import REMEDIATION, to_finding, to_link
 from dashboards.looks import CRITICAL, HEALTHY, INFO, STATES, WARNING
@@ -11,32 +11,28 @@ from dashboards.queries import remediation as queries
 from dashboards.queries.fabric import REMEDIATION_TIMES
 from dashboards.tables import Column, moment, table
 
-UID = REMEDIATION
-DESCRIPTION = (
-    "Decisions by state and constraint, capacity against its floor, time in each state, and whether it helped."
-)
-
 
 def board() -> build.Dashboard:
     """Return the dashboard."""
-    made = empty_board("Remediation", UID, DESCRIPTION).variables([source(), runbooks()])
-    made.annotation(annotations("Remediations", REMEDIATION_TIMES, INFO))
-    _now(made)
-    _capacity(made)
-    _results(made)
-    return made
+    panels = [*_now(), *_capacity(), *_results()]
+    return dashboard_of(
+        "Remediation",
+        REMEDIATION,
+        "Decisions by state and constraint, capacity against its floor, time in each state, and whether it helped.",
+        [],
+        panels,
+        marks={"Remediations": (REMEDIATION_TIMES, INFO)},
+    )
 
 
-def _now(made: build.Dashboard) -> None:
-    made.with_panel(
+def _now() -> list[Panel]:
+    return [
         stat(
             "Kill switch",
             "Active kill switches; while there is one, no action is taken. Grey: the pipeline has reported nothing.",
             queries.KILL_SWITCH,
             [(0, HEALTHY), (1, CRITICAL)],
-        )
-    )
-    made.with_panel(
+        ),
         stat(
             "Remediations",
             "The newest state of each, at the end of the time range.",
@@ -47,9 +43,7 @@ def _now(made: build.Dashboard) -> None:
                 "waiting": "wait for approval", "in_progress": "in progress", "out_of_service": "out of service",
                 "need_a_person": "need a person",
             },
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Waiting for a person",
             "Approvals first, then what a person must finish, the oldest first. The command approves or rejects"
@@ -65,9 +59,7 @@ def _now(made: build.Dashboard) -> None:
             empty="Nothing is known to wait for a person at the end of the time range.",
             height=6,
             width=24,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Decisions",
             "Those of the time range and those that are not over, the newest first; for a denial the constraint, the"
@@ -85,9 +77,7 @@ def _now(made: build.Dashboard) -> None:
             empty="No decision is known in this time range.",
             height=11,
             width=24,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         series(
             "Decisions over time",
             "Revisions by their state.",
@@ -95,9 +85,7 @@ def _now(made: build.Dashboard) -> None:
             bars=True,
             colors=STATES,
             empty="No decision is known in this time range.",
-        )
-    )
-    made.with_panel(
+        ),
         table(
             "Constraints that bound",
             "What denied or delayed decisions of the time range; docs/remediation.md has each.",
@@ -108,12 +96,12 @@ def _now(made: build.Dashboard) -> None:
                 "newest": Column("Newest", wrap=True), "target": Column("Target", 220, wrap=True),
             },
             empty="No constraint is known to have bound in this time range.",
-        )
-    )  # fmt: skip
+        ),
+    ]  # fmt: skip
 
 
-def _capacity(made: build.Dashboard) -> None:
-    made.with_panel(
+def _capacity() -> list[Panel]:
+    return [
         table(
             "Capacity against the floor",
             "The links of each switch, plane and rail that are neither drained nor down; the least first. The bar"
@@ -126,9 +114,7 @@ def _capacity(made: build.Dashboard) -> None:
             },
             empty="No inventory is in effect in this time range, so that no capacity is known.",
             height=10,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Time in each state",
             "How long remediations of the time range were in each state, and how many are in it now.",
@@ -140,12 +126,12 @@ def _capacity(made: build.Dashboard) -> None:
             },
             empty="No remediation is known in a state that lasts in this time range.",
             height=10,
-        )
-    )  # fmt: skip
+        ),
+    ]  # fmt: skip
 
 
-def _results(made: build.Dashboard) -> None:
-    made.with_panel(
+def _results() -> list[Panel]:
+    return [
         table(
             "Did the repair help",
             "Outcomes of the repairs of 90 days by step: the target was restored and ended its probation, did not"
@@ -157,9 +143,7 @@ def _results(made: build.Dashboard) -> None:
                 "share": Column("Helped of all", 130, unit="percentunit", gauge=1, decimals=0),
             },
             empty="No outcome of a repair became known in 90 days.",
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Did the action help",
             "Targets that were drained or closed in the time range: whose finding was over afterwards, and whose came"
@@ -170,9 +154,7 @@ def _results(made: build.Dashboard) -> None:
                 "came_back": Column("Came back", 100),
             },
             empty="No action is known to have been carried out in this time range.",
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Controls in effect",
             "What people set: kill switches, maintenance, exclusions and answers.",
@@ -183,5 +165,5 @@ def _results(made: build.Dashboard) -> None:
             },
             empty="No control is known to be in effect in this time range.",
             width=24,
-        )
-    )  # fmt: skip
+        ),
+    ]  # fmt: skip

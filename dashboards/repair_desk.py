@@ -2,23 +2,30 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import empty_board, finding_filters, runbooks, source
+from dashboards.board import Panel, dashboard_of, finding_filters
 from dashboards.links import REPAIR_DESK, to_finding, to_link
 from dashboards.looks import CRITICAL, HEALTHY, INFO, STATES, WARNING
 from dashboards.panels import stat
 from dashboards.queries import repair_desk as queries
 from dashboards.tables import Column, moment, table
 
-UID = REPAIR_DESK
-DESCRIPTION = "What to replace first, where it is, and which parts fail more than others."
 _NO_SCORES = "No score is published: run `railsight lemons --publish` daily."
 _LEMON = {"lemon": CRITICAL}
 
 
 def board() -> build.Dashboard:
     """Return the dashboard."""
-    made = empty_board("Repair desk", UID, DESCRIPTION).variables([source(), *finding_filters(), runbooks()])
-    made.with_panel(
+    return dashboard_of(
+        "Repair desk",
+        REPAIR_DESK,
+        "What to replace first, where it is, and which parts fail more than others.",
+        [*finding_filters()],
+        _panels(),
+    )
+
+
+def _panels() -> list[Panel]:
+    return [
         stat(
             "To do",
             "Targets to repair; lemons, whose whole interval is above the rest of their kind; links that get worse.",
@@ -26,9 +33,7 @@ def board() -> build.Dashboard:
             [(0, HEALTHY), (1, INFO)],
             width=24,
             titles={"to_repair": "to repair"},
-        )
-    )
-    made.with_panel(
+        ),
         table(
             "Replace first",
             "Targets that are drained, escalated or ordered to be repaired; the highest penalty of waiting first.",
@@ -43,9 +48,7 @@ def board() -> build.Dashboard:
             empty="No target is known to wait for a repair.",
             height=10,
             width=24,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Forecasts",
             "Links that get worse, by the time at which they reach their limit (95 %).",
@@ -58,9 +61,7 @@ def board() -> build.Dashboard:
             },
             empty="No trend of a link is known to reach its limit within a week.",
             width=24,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Repeat offenders",
             "Root findings of a warning or worse at one subject in 28 days.",
@@ -72,9 +73,7 @@ def board() -> build.Dashboard:
             },
             empty="No finding is known in the last 28 days of the time range.",
             width=24,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Lemons: links and hosts",
             "Faults of 28 days, and their rate against the rest of the kind with its exact interval; a lemon has its"
@@ -89,9 +88,7 @@ def board() -> build.Dashboard:
             },
             empty=_NO_SCORES,
             width=24,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Cohorts: parts and firmware",
             "Links with a fault of those that have the part, against those with another part of the kind.",
@@ -105,9 +102,7 @@ def board() -> build.Dashboard:
             },
             empty=_NO_SCORES,
             width=24,
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Which repair helped",
             "Outcomes of 90 days by part number, cause and step.",
@@ -119,9 +114,7 @@ def board() -> build.Dashboard:
                                 limits=[(None, WARNING), (0.5, HEALTHY)]),
             },
             empty="No outcome of a repair became known in 90 days.",
-        )
-    )  # fmt: skip
-    made.with_panel(
+        ),
         table(
             "Parts of the fleet",
             "What devices reported of their parts in the last two days.",
@@ -131,6 +124,5 @@ def board() -> build.Dashboard:
                 "pieces": Column("Pieces", 75), "devices": Column("Devices", 75),
             },
             empty="No device reported its parts in the last two days of the time range.",
-        )
-    )  # fmt: skip
-    return made
+        ),
+    ]  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from jsonschema import Draft4Validator, FormatChecker
 
-from dashboards.finding import UID
+from dashboards.links import FINDING
 from streams.notify.alert import (
     DASHBOARD_UID,
     Alert,
@@ -244,7 +244,7 @@ def test_an_end_before_the_first_post_moves_the_start() -> None:
 
 def test_the_linked_dashboard_exists() -> None:
     """The uid in the links is that of the dashboard."""
-    assert DASHBOARD_UID == UID
+    assert DASHBOARD_UID == FINDING
 
 
 @pytest.mark.skipif(not OPENAPI.exists(), reason="Alertmanager's API description is not on this machine")
