@@ -10,7 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from streams.embedded import kafka_aot
@@ -180,7 +179,5 @@ class EmbeddedKafka:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

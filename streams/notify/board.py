@@ -6,7 +6,6 @@ topic of open remediations, and ends are posted again. All of these topics have 
 """
 
 from collections.abc import AsyncIterator, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -96,7 +95,5 @@ class Board:
         self._consumer.assign(_PARTITIONS)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await stop_client(self._consumer)

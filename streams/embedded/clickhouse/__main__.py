@@ -4,7 +4,6 @@ It prints one line of JSON on standard output: the port when it is ready, or the
 """
 
 import asyncio
-import importlib
 import json
 import logging
 import os
@@ -32,8 +31,6 @@ from streams.wire.errors import Misconfigured
 
 _NEEDS_BYTES = 256 << 20
 _STOP_S = 5.0
-_LOADED_LATER = ("clickhouse_cityhash.cityhash", "lz4.block", "lz4.frame", "zstandard")
-"""Packages that the server imports when a request needs them."""
 _ENGINE_PACKAGES = ("chdb", "pyarrow", "numpy", "pandas", "dateutil", "pytz", "six", "tzdata")
 """Packages that are loaded inside of the sandbox: chdb imports pyarrow when it connects, with numpy; pandas is another
 requirement of its, with packages of its own."""
@@ -76,8 +73,6 @@ def enter_sandbox(data: Path, config: Path) -> None:
     Call it before chdb is imported, because chdb starts threads. The process can still use the engine's folder, read
     the configuration and the libraries, and use its open sockets.
     """
-    for module in _LOADED_LATER:
-        importlib.import_module(module)
     packages = package_paths(*_ENGINE_PACKAGES)
     enter_folder(data)
     try:
@@ -144,7 +139,7 @@ def main(arguments: Sequence[str]) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
     try:
         with os.fdopen(int(arguments[0]) if arguments else 0) as given:
-            params = from_json(json.loads(given.readline()))
+            params = from_json(given.readline())
         assert params.data is not None
         data = Path(params.data).resolve()
         prepare(data, purpose="ClickHouse's data folder", needs_bytes=_NEEDS_BYTES)

@@ -6,7 +6,11 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from streams.embedded.clickhouse.block_checksum import city_hash_128
+import lz4.block
+import lz4.frame
+import zstandard
+from clickhouse_cityhash.cityhash import CityHash128
+
 from streams.embedded.clickhouse.errors import ClickHouseError
 
 # The offered encodings in order of preference: lz4 needs the least CPU; browsers and curl request gzip.
@@ -30,16 +34,13 @@ _OUT_BLOCK_BYTES = 1 << 20
 
 
 class Decoder(Protocol):
-    """Decompresses a stream of pieces."""
-
-    def feed(self, data: bytes) -> bytes:
-        """Return the data that can be decompressed so far."""
+    """Decompresses a stream."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Yield the same data in pieces of bounded size; the caller stops at its own limit."""
+        """Yield the data that can be decompressed so far, in pieces of bounded size; the caller stops at its limit."""
 
-    def finish(self) -> bytes:
-        """Return the rest; raise ClickHouseError if the stream is truncated."""
+    def finish(self) -> None:
+        """Raise ClickHouseError if the stream is truncated."""
 
 
 class Encoder(Protocol):
@@ -75,25 +76,15 @@ def encoder(encoding: str) -> Encoder:
     if encoding == "lz4":
         return _Lz4()
     if encoding == "zstd":
-        import zstandard
-
         return _Flushing(zstandard.ZstdCompressor(level=1).compressobj(), zstandard.COMPRESSOBJ_FLUSH_BLOCK)
     # 3 is the server's own http_zlib_compression_level.
     return _Flushing(zlib.compressobj(3, wbits=31 if encoding == "gzip" else 15), zlib.Z_SYNC_FLUSH)
-
-
-def _lz4_decompressor() -> Any:
-    import lz4.frame
-
-    return lz4.frame.LZ4FrameDecompressor()
 
 
 class _Zstd:
     """Decompresses one zstd frame in small slices of input."""
 
     def __init__(self) -> None:
-        import zstandard
-
         self._frame = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj()
         self._input = b""
         self.eof = False
@@ -139,16 +130,13 @@ _STREAMS: dict[str, Callable[[], Any]] = {
     "deflate": lambda: _Zlib(15),
     "bz2": bz2.BZ2Decompressor,
     "xz": lambda: lzma.LZMADecompressor(memlimit=_XZ_BYTES),
-    "lz4": _lz4_decompressor,
+    "lz4": lz4.frame.LZ4FrameDecompressor,
     "zstd": _Zstd,
 }
 
 
-def _broken() -> tuple[type[Exception], ...]:
-    """Return the errors that the libraries raise for invalid data."""
-    import zstandard
-
-    return (zlib.error, OSError, EOFError, lzma.LZMAError, RuntimeError, ValueError, zstandard.ZstdError)
+_BROKEN = (zlib.error, OSError, EOFError, lzma.LZMAError, RuntimeError, ValueError, zstandard.ZstdError)
+"""The errors that the libraries raise for invalid data."""
 
 
 class _Frames:
@@ -160,9 +148,6 @@ class _Frames:
         self._make = make
         self._step_bytes = step_bytes
         self._frame: Any = None
-
-    def feed(self, data: bytes) -> bytes:
-        return b"".join(self.pieces(data))
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         step_bytes = self._step_bytes or len(data)
@@ -183,13 +168,12 @@ class _Frames:
                 data = b""
                 if self._frame.eof:
                     data, self._frame = self._frame.unused_data or b"", None
-        except _broken() as error:
+        except _BROKEN as error:
             raise _corrupt(self._encoding, error) from None
 
-    def finish(self) -> bytes:
+    def finish(self) -> None:
         if self._frame is not None:
             raise _corrupt(self._encoding, "it ends too early")
-        return b""
 
 
 class ClickHouseBlocks:
@@ -197,9 +181,6 @@ class ClickHouseBlocks:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> bytes:
-        return b"".join(self.pieces(data))
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         self._buffer += data
@@ -215,10 +196,9 @@ class ClickHouseBlocks:
             del self._buffer[:end]
             yield _unpacked(header[0], packed_data, plain)
 
-    def finish(self) -> bytes:
+    def finish(self) -> None:
         if self._buffer:
             raise _corrupt("block", "it ends too early")
-        return b""
 
 
 class ClickHouseBlockEncoder:
@@ -245,17 +225,18 @@ class ClickHouseBlockEncoder:
 
 
 def _packed(plain: bytes) -> bytes:
-    import lz4.block
-
     data = bytes(lz4.block.compress(plain, store_size=False))
     body = bytes([_LZ4]) + (len(data) + _HEADER_BYTES).to_bytes(4, "little") + len(plain).to_bytes(4, "little") + data
     return city_hash_128(body) + body
 
 
-def _unpacked(method: int, data: bytes, plain_bytes: int) -> bytes:
-    import lz4.block
-    import zstandard
+def city_hash_128(data: bytes) -> bytes:
+    """Return CityHash128 of CityHash 1.0.2 (later versions differ) as ClickHouse writes it: the upper half first."""
+    value: int = CityHash128(data)
+    return (value >> 64).to_bytes(8, "little") + (value & (1 << 64) - 1).to_bytes(8, "little")
 
+
+def _unpacked(method: int, data: bytes, plain_bytes: int) -> bytes:
     try:
         if method == _LZ4:
             return bytes(lz4.block.decompress(data, uncompressed_size=plain_bytes))
@@ -273,8 +254,6 @@ def _unpacked(method: int, data: bytes, plain_bytes: int) -> bytes:
 
 class _Lz4:
     def __init__(self) -> None:
-        import lz4.frame
-
         self._frame = lz4.frame.LZ4FrameCompressor()
         self._begun = False
 

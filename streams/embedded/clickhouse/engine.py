@@ -6,14 +6,14 @@ own. Every call here blocks, so call it in a thread; chdb releases the interpret
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from streams.embedded.clickhouse.data_dir import BOOT_DATABASE, READER_PROFILE, READER_SETTINGS, engine_folder
-from streams.embedded.clickhouse.errors import ClickHouseError, from_engine
+from streams.embedded.clickhouse.errors import ClickHouseError, EngineError, from_engine
 
 # Turns off settings that clickhouse-local enables for interactive use.
 _AS_A_SERVER = "&implicit_select=0&allow_introspection_functions=0"
@@ -21,9 +21,6 @@ _AS_A_READER = "".join(f"&{name}={value}" for name, value in READER_SETTINGS.ite
 
 _NOT_STREAMED = "Code: 36. DB::Exception: Streaming query is not supported for query"
 """The begin of the engine's error for one complete statement that is no SELECT; a text is quoted only after it."""
-
-_ENGINE_ERRORS = (RuntimeError, UnicodeDecodeError)
-"""Errors of the library: it cannot decode a message that quotes bytes of a statement which are not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +55,7 @@ class Connection:
     def __enter__(self) -> "Connection":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -69,10 +64,8 @@ class Connection:
 
     def query(self, sql: str | bytes, output_format: str = "TabSeparated", max_bytes: int = 1 << 30) -> Result:
         """Run a text of the server and return its complete result; the engine would run several statements."""
-        try:
+        with _engine_errors():
             got = self._raw._conn.query(_encoded(sql), output_format, params={})  # noqa: SLF001 — the wrapper adds only notebooks
-        except _ENGINE_ERRORS as error:
-            raise from_engine(_message(error)) from None
         if got.size() > max_bytes:
             raise ClickHouseError(
                 396,
@@ -97,29 +90,24 @@ class Connection:
         return self.query(text, output_format, max_bytes)
 
     def _require_one(self, text: bytes) -> None:
-        try:
-            self._raw.send_query(text, "Null").cancel()
-        except _ENGINE_ERRORS as error:
-            if not _message(error).startswith(_NOT_STREAMED):
-                raise from_engine(_message(error)) from None
-            return
-        raise ClickHouseError(62, "SYNTAX_ERROR", "Syntax error: a SELECT begins with SELECT, WITH, FROM or (")
+        if (blocks := self.blocks(text, "Null")) is not None:
+            blocks.close()
+            raise ClickHouseError(62, "SYNTAX_ERROR", "Syntax error: a SELECT begins with SELECT, WITH, FROM or (")
 
     def blocks(self, text: bytes, output_format: str) -> "Blocks | None":
         """Start a SELECT whose result is returned in separately encoded blocks; None if it is another statement."""
         try:
-            return Blocks(self._raw.send_query(text, output_format))
-        except _ENGINE_ERRORS as error:
-            if _message(error).startswith(_NOT_STREAMED):
+            with _engine_errors():
+                return Blocks(self._raw.send_query(text, output_format))
+        except EngineError as error:
+            if error.raw.startswith(_NOT_STREAMED):
                 return None
-            raise from_engine(_message(error)) from None
+            raise
 
     def insert(self, sql: str | bytes, input_format: str) -> "Insert":
         """Start an INSERT whose data follows in pieces."""
-        try:
+        with _engine_errors():
             return Insert(self._raw.send_insert(_encoded(sql), input_format))
-        except _ENGINE_ERRORS as error:
-            raise from_engine(_message(error)) from None
 
     def configure(self, settings: Mapping[str, str], database: str) -> None:
         """Set the settings and database of the next statements; request.py has checked the names."""
@@ -142,18 +130,14 @@ class Blocks:
 
     def next(self) -> Result | None:
         """Return the next block, or None at the end."""
-        try:
+        with _engine_errors():
             got = self._stream.fetch()
-        except _ENGINE_ERRORS as error:
-            raise from_engine(_message(error)) from None
         return None if got is None else _result(got)
 
     def close(self) -> None:
         """Discard the rest of the result."""
-        try:
+        with _engine_errors():
             self._stream.cancel()
-        except _ENGINE_ERRORS as error:
-            raise from_engine(_message(error)) from None
 
 
 class Insert:
@@ -164,27 +148,20 @@ class Insert:
 
     def append(self, data: bytes) -> None:
         """Pass the next piece of the data to the engine; an empty piece is ignored."""
-        if not data:
-            return
-        try:
-            self._stream.append(data)
-        except _ENGINE_ERRORS as error:
-            raise from_engine(_message(error)) from None
+        if data:
+            with _engine_errors():
+                self._stream.append(data)
 
     def finish(self) -> Result:
         """Write the rest; acknowledged data is on disk as far as the engine's settings require."""
-        try:
+        with _engine_errors():
             done = self._stream.finish()
-        except _ENGINE_ERRORS as error:
-            raise from_engine(_message(error)) from None
         return Result(written_rows=done.rows_written, written_bytes=done.bytes_written, elapsed_s=done.elapsed)
 
     def cancel(self) -> None:
         """Cancel the INSERT; blocks that the engine has written stay, as on a server."""
-        try:
+        with _engine_errors():
             self._stream.cancel()
-        except _ENGINE_ERRORS as error:
-            raise from_engine(_message(error)) from None
 
 
 RESERVE_BYTES = 64 << 20
@@ -241,10 +218,8 @@ class Engine:
         import chdb
 
         address = self._address + ("&readonly=2" if read_only else "") + (_AS_A_READER if is_reader else "")
-        try:
+        with _engine_errors():
             connection = Connection(chdb.connect(address))  # type: ignore[no-untyped-call]
-        except _ENGINE_ERRORS as error:
-            raise from_engine(_message(error)) from None
         try:
             if is_reader:
                 connection.query(f"SET profile = {quoted(READER_PROFILE)}")
@@ -266,17 +241,20 @@ class Engine:
         with self._keeping:
             self._keeper.query("CREATE DATABASE IF NOT EXISTS default")
 
-    def close(self) -> None:
-        """Close the last connection."""
-        self._keeper.close()
 
+@contextmanager
+def _engine_errors() -> Iterator[None]:
+    """Raise the library's errors as ClickHouseError, with the engine's message.
 
-def _message(error: Exception) -> str:
-    """Return the engine's message, also if the library wrapped the failure to decode it."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, UnicodeDecodeError):
-        cause = cause.__cause__ or cause.__context__
-    return str(error) if cause is None else bytes(cause.object).decode(errors="replace")
+    The library cannot decode a message that quotes bytes of a statement which are not UTF-8, and wraps that failure.
+    """
+    try:
+        yield
+    except (RuntimeError, UnicodeDecodeError) as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, UnicodeDecodeError):
+            cause = cause.__cause__ or cause.__context__
+        raise from_engine(str(error) if cause is None else bytes(cause.object).decode(errors="replace")) from None
 
 
 def _encoded(sql: str | bytes) -> bytes:

@@ -38,7 +38,11 @@ class ClickHouseError(Exception):
 
 
 class EngineError(ClickHouseError):
-    """An error with the engine's message, which already has code and name."""
+    """An error with the engine's message, which already has code and name; `raw` is all that the library reports."""
+
+    def __init__(self, code: int, name: str, message: str, raw: str) -> None:
+        super().__init__(code, name, message)
+        self.raw = raw
 
     def __str__(self) -> str:
         return self.message
@@ -48,8 +52,8 @@ def from_engine(text: str) -> EngineError:
     """Return the error of an engine's message; its code is 1002 (UNKNOWN_EXCEPTION) if the message has none."""
     found = _CODE.search(text)
     if found is None:
-        return EngineError(1002, "UNKNOWN_EXCEPTION", f"Code: 1002. DB::Exception: {text}. (UNKNOWN_EXCEPTION)")
-    return EngineError(int(found[1]), "", text[found.start() :])
+        return EngineError(1002, "UNKNOWN_EXCEPTION", f"Code: 1002. DB::Exception: {text}. (UNKNOWN_EXCEPTION)", text)
+    return EngineError(int(found[1]), "", text[found.start() :], text)
 
 
 def format_error(error: ClickHouseError, version: str) -> str:

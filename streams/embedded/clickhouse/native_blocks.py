@@ -4,6 +4,7 @@ Types with their structure inside the data (JSON, Dynamic, Variant, AggregateFun
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -65,14 +66,7 @@ def text(value: str) -> bytes:
 
 def columns(block: bytes) -> Iterator[Column]:
     """Yield the columns of a block of revision 0; raise UnsupportedType at the first that cannot be parsed."""
-    walk = _BlockReader(block)
-    count, rows = walk.varint(), walk.varint()
-    for _ in range(count):
-        name = walk.string()
-        type_at = walk.at
-        kind = walk.string()
-        yield Column(name, kind, type_at, walk.at)
-        walk.column(kind, rows)
+    yield from _BlockReader(block).columns()
 
 
 def split(data: bytes) -> Iterator[bytes]:
@@ -81,10 +75,7 @@ def split(data: bytes) -> Iterator[bytes]:
     while start < len(data):
         walk = _BlockReader(data, start)
         try:
-            count, rows = walk.varint(), walk.varint()
-            for _ in range(count):
-                walk.string()
-                walk.column(walk.string(), rows)
+            deque(walk.columns(), maxlen=0)
         except UnsupportedType:
             walk.at = len(data)
         yield data[start : walk.at]
@@ -95,6 +86,15 @@ class _BlockReader:
     def __init__(self, block: bytes, at: int = 0) -> None:
         self._block = block
         self.at = at
+
+    def columns(self) -> Iterator[Column]:
+        """Yield the columns of the block, each before its data is skipped."""
+        count, rows = self.varint(), self.varint()
+        for _ in range(count):
+            name, type_at, kind = self.string(), self.at, self.string()
+            yield Column(name, kind, type_at, self.at)
+            self._prefix(kind)
+            self._data(kind, rows)
 
     def varint(self) -> int:
         value = shift = 0
@@ -110,11 +110,6 @@ class _BlockReader:
         start = self.at
         self._skip(size)
         return self._block[start : self.at].decode(errors="surrogateescape")
-
-    def column(self, kind: str, rows: int) -> None:
-        """Skip a column: first the states of its types' serializations, then their data."""
-        self._prefix(kind)
-        self._data(kind, rows)
 
     def _prefix(self, kind: str) -> None:
         name, inner = _split(kind)

@@ -1,7 +1,8 @@
 """Defines the settings of the embedded ClickHouse: data folder, address, users and limits."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 READER_LIMITS: Mapping[str, tuple[int, int]] = {
@@ -70,31 +71,18 @@ class ClickHouseParams:
     without_sandbox: bool = False
     """Runs without the sandbox, by the user's explicit word."""
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> str:
         """Return the JSON that the server process reads from a pipe, so that no password is on a command line."""
-        return {
-            "data": str(self.data),
-            "host": self.host,
-            "port": self.port or 0,
-            "host_names": list(self.host_names),
-            "without_sandbox": self.without_sandbox,
-            "users": [{"name": u.name, "password": u.password, "read_only": u.read_only} for u in self.users],
-            "limits": {name: getattr(self.limits, name) for name in Limits.__slots__},
-        }
+        return json.dumps(asdict(self), default=str)
 
 
-def from_json(text: Mapping[str, object]) -> ClickHouseParams:
+def from_json(text: str) -> ClickHouseParams:
     """Return the parameters from the JSON of `to_json`."""
-    users, limits, names = text["users"], text["limits"], text["host_names"]
-    assert isinstance(users, list)
-    assert isinstance(names, list)
-    assert isinstance(limits, dict)
-    return ClickHouseParams(
-        data=Path(str(text["data"])),
-        host=str(text["host"]),
-        port=int(str(text["port"])),
-        users=tuple(User(**user) for user in users),
-        host_names=tuple(str(name) for name in names),
-        limits=Limits(**limits),
-        without_sandbox=bool(text["without_sandbox"]),
-    )
+    given = json.loads(text)
+    given |= {
+        "data": Path(given["data"]),
+        "users": tuple(User(**user) for user in given["users"]),
+        "host_names": tuple(given["host_names"]),
+        "limits": Limits(**given["limits"]),
+    }
+    return ClickHouseParams(**given)

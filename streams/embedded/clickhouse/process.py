@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 
 from streams.embedded.clickhouse.data_dir import server_folder
 from streams.embedded.clickhouse.params import ClickHouseParams
@@ -76,9 +75,7 @@ class EmbeddedClickHouse:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -115,7 +112,7 @@ class EmbeddedClickHouse:
         # Passes the parameters through a pipe, so that passwords are neither on a command line nor in the environment.
         reader, writer = os.pipe()
         try:
-            os.write(writer, json.dumps(self._params.to_json()).encode() + b"\n")
+            os.write(writer, f"{self._params.to_json()}\n".encode())
             command = [sys.executable, "-m", "streams.embedded.clickhouse", str(reader)]
             return WatchedProcess(command, self.log, inherited=[reader], environment=_environment())
         finally:
@@ -144,12 +141,8 @@ class EmbeddedClickHouse:
         connection = http.client.HTTPConnection(self._params.host, self.port, timeout=10)
         try:
             user = self._params.users[0]
-            connection.request(
-                method,
-                path,
-                body=b"SELECT 1" if method == "POST" else None,
-                headers={"X-ClickHouse-User": user.name, "X-ClickHouse-Key": user.password},
-            )
+            login = {"X-ClickHouse-User": user.name, "X-ClickHouse-Key": user.password}
+            connection.request(method, path, b"SELECT 1" if method == "POST" else None, login)
             answer = connection.getresponse()
             body = answer.read()
         except (OSError, http.client.HTTPException) as error:

@@ -17,25 +17,10 @@ from streams.embedded.clickhouse.params import User
 
 # Parameters of the interface itself (ClickHouse's src/Server/HTTPHandler.cpp); all others are settings.
 _INTERFACE_PARAMETERS = {
-    "buffer_size",
-    "client_protocol_version",
-    "close_session",
-    "compress",
-    "database",
-    "decompress",
-    "default_format",
-    "password",
-    "query",
-    "query_id",
-    "quota_key",
-    "role",
-    "session_check",
-    "session_id",
-    "session_timeout",
-    "stacktrace",
-    "user",
-    "wait_end_of_query",
-}
+    "buffer_size", "client_protocol_version", "close_session", "compress", "database", "decompress", "default_format",
+    "password", "query", "query_id", "quota_key", "role", "session_check", "session_id", "session_timeout",
+    "stacktrace", "user", "wait_end_of_query",
+}  # fmt: skip
 _SHORT_TEXTS = ("query_id", "session_id", "database", "user", "quota_key", "role")
 _MAX_SHORT_TEXT = 256
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,255}")
@@ -153,10 +138,8 @@ def authenticate(call: QueryRequest, users: Sequence[User]) -> User:
         # Every user has a password: process.py makes the missing ones.
         if user.password and user.name == call.user and hmac.compare_digest(user.password.encode(), given):
             return user
-    raise ClickHouseError(
-        516,
-        "AUTHENTICATION_FAILED",
-        f"{call.user}: Authentication failed: password is incorrect, or there is no user with such name.",
+    raise _unauthenticated(
+        f"{call.user}: Authentication failed: password is incorrect, or there is no user with such name."
     )
 
 
@@ -178,29 +161,25 @@ def _credentials(given: Mapping[str, str], headers: Mapping[str, str]) -> tuple[
     scheme, _, token = headers.get("authorization", "").partition(" ")
     by_url = "user" in given or "password" in given
     if by_header and (token or by_url):
-        raise ClickHouseError(
-            516,
-            "AUTHENTICATION_FAILED",
+        raise _unauthenticated(
             "Invalid authentication: it is not allowed to use X-ClickHouse HTTP headers and other authentication "
-            "methods simultaneously",
+            "methods simultaneously"
         )
     if by_header:
         return headers.get("x-clickhouse-user", "default") or "default", headers.get("x-clickhouse-key", "")
     if not token:
         return given.get("user") or "default", given.get("password", "")
     if scheme.lower() != "basic":
-        raise ClickHouseError(
-            516,
-            "AUTHENTICATION_FAILED",
-            f"Invalid authentication: '{scheme}' HTTP Authorization scheme is not supported",
-        )
+        raise _unauthenticated(f"Invalid authentication: '{scheme}' HTTP Authorization scheme is not supported")
     try:
         user, _, password = base64.b64decode(token, validate=True).decode().partition(":")
     except ValueError:
-        raise ClickHouseError(
-            516, "AUTHENTICATION_FAILED", "Invalid authentication: the Basic token is not Base64"
-        ) from None
+        raise _unauthenticated("Invalid authentication: the Basic token is not Base64") from None
     return user or "default", password
+
+
+def _unauthenticated(message: str) -> ClickHouseError:
+    return ClickHouseError(516, "AUTHENTICATION_FAILED", message)
 
 
 def _require_short_text(name: str, text: str) -> None:

@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from aiohttp import BodyPartReader, web
+from aiohttp import BodyPartReader, StreamReader, web
 
 from streams.embedded.clickhouse.compression import ClickHouseBlocks, Decoder, decoder
 from streams.embedded.clickhouse.engine import quoted
@@ -39,45 +39,24 @@ class RequestBody:
         """Raise ClickHouseError for an unknown encoding."""
         self._receiving = Deadline(limits.stall_s, limits.stall_s if reader else limits.body_s)
         self._max_bytes = limits.reader_query_bytes if reader else limits.query_bytes
-        self._decoders: list[Decoder] = []
+        self._pieces = self._received(request.content)
         if (outer := decoder(call.content_encoding)) is not None:
-            self._decoders.append(outer)
+            self._pieces = _decompressed(self._pieces, outer)
         if call.flag("decompress"):
-            self._decoders.append(ClickHouseBlocks())
-        self._source = request.content
-        self._ended = self._at_end = False
-        self._ready: Iterator[bytes] = iter(())
+            self._pieces = _decompressed(self._pieces, ClickHouseBlocks())
         self.buffered = call.query.encode() + b"\n" if call.query else b""
+
+    async def _received(self, source: StreamReader) -> AsyncIterator[bytes]:
+        while True:
+            async with self._receiving.next():
+                data = await source.read(_PIECE_BYTES)
+            if not data:
+                return
+            yield data
 
     async def read(self) -> bytes:
         """Return the next piece (empty at the end); its size is bounded, however small its compressed form is."""
-        while not self._ended:
-            for piece in self._ready:
-                if piece:
-                    return piece
-            async with self._receiving.next():
-                data = await self._source.read(_PIECE_BYTES)
-            if not data and self._at_end:
-                self._ended = True
-            self._at_end = not data
-            self._ready = iter(()) if self._ended else self._decompressed(data, 0)
-        return b""
-
-    def _decompressed(self, data: bytes, level: int) -> Iterator[bytes]:
-        """Pass the data through all decoders and yield the result; an empty `data` is the end of the body."""
-        if level == len(self._decoders):
-            if data:
-                yield data
-            return
-        one = self._decoders[level]
-        if data:
-            for piece in one.pieces(data):
-                if piece:
-                    yield from self._decompressed(piece, level + 1)
-            return
-        if rest := one.finish():
-            yield from self._decompressed(rest, level + 1)
-        yield from self._decompressed(b"", level + 1)
+        return await anext(self._pieces, b"")
 
     async def read_head(self) -> bytes:
         """Read HEAD_BYTES, which must contain the whole head; return all buffered data."""
@@ -111,6 +90,14 @@ class RequestBody:
                 pieces, size = [], 0
         if size:
             yield b"".join(pieces)
+
+
+async def _decompressed(source: AsyncIterator[bytes], by: Decoder) -> AsyncIterator[bytes]:
+    async for data in source:
+        for piece in by.pieces(data):
+            if piece:
+                yield piece
+    by.finish()
 
 
 class Deadline:

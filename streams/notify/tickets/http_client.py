@@ -8,7 +8,6 @@ a time. Redirects are not followed, because another server would get the token. 
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
@@ -96,9 +95,7 @@ class HttpClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
 
