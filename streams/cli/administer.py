@@ -21,7 +21,7 @@ from streams.cli.options import (
 from streams.cli.printing import Cell, Output, OutputForm, form_of, print_rows, print_text, progress
 from streams.config.settings import Settings, load
 from streams.runtime.access_admin import open_access_admin
-from streams.runtime.acl import Acl, Comparison, accesses, compare, derive, principals
+from streams.runtime.acl import Acl, Comparison, Quota, accesses, compare, derive, derive_quotas, principals
 from streams.runtime.admin import TopicState, ensure_topics, list_topics, until_ready
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import ADMIN
@@ -102,47 +102,52 @@ def apply(
         bool, typer.Option("--prune", help="Also delete ACLs of the parts' principals that no part needs.")
     ] = False,
 ) -> None:
-    """Create the missing ACLs; needs the principal `admin`, or another that may alter the cluster.
+    """Create the missing ACLs and quotas; needs the principal `admin`, or another that may alter the cluster.
 
     Example: `railsight acl apply --config railsight.toml --prune`.
     """
     settings = _admin_settings(config, bootstrap)
 
-    async def change() -> Comparison:
+    async def change() -> tuple[Comparison, list[Quota]]:
         async with open_access_admin(settings.kafka.client_options()) as admin:
+            if unset := _unset_quotas(settings, await admin.quotas()):
+                await admin.set_quotas(unset)
             difference = compare(_needed(settings, None), await admin.acls())
             if difference.missing:
                 await admin.create(difference.missing)
             if prune and (obsolete := (*difference.too_wide, *difference.denied)):
                 await admin.delete(obsolete)
-            return difference
+            return difference, unset
 
-    difference = asyncio.run(change())
+    difference, unset = asyncio.run(change())
+    _print_acls("set", unset)
     _print_acls("created", difference.missing)
     _print_acls("deleted" if prune else "not needed, and still there (--prune deletes it)", difference.too_wide)
     _print_acls("deleted" if prune else "denies what a part needs (--prune deletes it)", difference.denied)
-    if not difference:
+    if not (difference or unset):
         typer.echo("nothing to change")
 
 
 @acl.command()
 def check(config: Config = None, bootstrap: Bootstrap = None) -> None:
-    """Compare the brokers' ACLs with what the parts need; exit 1 if one is missing or too wide.
+    """Compare the brokers' ACLs and quotas with what the parts need; exit 1 if one is missing or differs.
 
     Example: `railsight acl check --config railsight.toml`.
     """
     settings = _admin_settings(config, bootstrap)
 
-    async def read() -> list[Acl]:
+    async def read() -> tuple[list[Acl], list[Quota]]:
         async with open_access_admin(settings.kafka.client_options()) as admin:
-            return await admin.acls()
+            return await admin.acls(), await admin.quotas()
 
     needed = _needed(settings, None)
-    difference = compare(needed, asyncio.run(read()))
+    found, quotas = asyncio.run(read())
+    difference, unset = compare(needed, found), _unset_quotas(settings, quotas)
     _print_acls("missing", difference.missing)
     _print_acls("too wide", difference.too_wide)
     _print_acls("denies what a part needs", difference.denied)
-    if difference:
+    _print_acls("not set", unset)
+    if difference or unset:
         raise typer.Exit(1)
     typer.echo(f"{len(needed)} ACLs, as needed")
 
@@ -162,7 +167,15 @@ def _needed(settings: Settings, part: str | None) -> list[Acl]:
     return derive(chosen, principals(settings.kafka, chosen))
 
 
-def _print_acls(what: str, acls: Iterable[Acl]) -> None:
+def _unset_quotas(settings: Settings, present: Iterable[Quota]) -> list[Quota]:
+    """Return the quotas that the brokers do not have, or only with a higher rate; a lower one is the site's own."""
+    rates = {(one.user, one.name): one.bytes_per_s for one in present}
+    parts = accesses(settings, collector_access(settings))
+    own = derive_quotas(principals(settings.kafka, parts))
+    return [one for one in own if rates.get((one.user, one.name), one.bytes_per_s + 1) > one.bytes_per_s]
+
+
+def _print_acls(what: str, acls: Iterable[Acl | Quota]) -> None:
     for one in acls:
         print_text(f"{what}: {one}")
 

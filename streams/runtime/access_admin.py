@@ -1,4 +1,4 @@
-"""Reads and changes the ACLs and the SCRAM users of a cluster, for which aiokafka's admin client has no methods.
+"""Reads and changes the ACLs, quotas and SCRAM users of a cluster, for which aiokafka's admin client has no methods.
 
 The embedded broker has one user per part of railsight, with least privileges. The first start makes the passwords, in
 files that only the owner of the data can read. Each start sends users and ACLs to the brokers, so that a new part, or
@@ -39,7 +39,20 @@ from streams.embedded.directories import refusing_disk_errors, write_private
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams, Security
 from streams.embedded.passwords import made_password
-from streams.runtime.acl import EVERYBODY, Acl, Operation, Pattern, Permission, Resource, compare, derive, principals
+from streams.runtime.acl import (
+    EVERYBODY,
+    Acl,
+    Operation,
+    Pattern,
+    Permission,
+    Quota,
+    Resource,
+    compare,
+    derive,
+    derive_quotas,
+    principals,
+)
+from streams.runtime.quota_requests import AlterQuotas, DescribeQuotas, quotas_of
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.retry import Backoff, retry
 from streams.wire.topics import READER, Access
@@ -163,6 +176,18 @@ class AccessAdmin:
         for code, message, _ in answer.filter_responses:
             self._check(code, message)
 
+    async def quotas(self) -> list[Quota]:
+        """Return the quotas of all named users."""
+        answer = await self._send(DescribeQuotas())
+        self._check(answer.error_code, answer.error_message)
+        return quotas_of(answer)
+
+    async def set_quotas(self, quotas: Iterable[Quota]) -> None:
+        """Set these quotas of users; others stay."""
+        answer = await self._send(AlterQuotas(list(quotas)))
+        for code, message, _ in answer.entries:
+            self._check(code, message)
+
     async def set_passwords(self, passwords: Mapping[str, str]) -> None:
         """Create SCRAM-SHA-512 users, or change their passwords."""
         answer = await self._send(_AlterUsers(passwords))
@@ -259,9 +284,11 @@ async def create_users(kafka: EmbeddedKafka, login: BrokerLogin, needs: Mapping[
     """Create the users and ACLs of all parts, and write kcat's settings; `needs` has the access of each part."""
     login.folder.mkdir(exist_ok=True, mode=0o700)
     passwords = {f"{USER_PREFIX}{part}": made_password(login.folder / part) for part in needs}
-    acls = derive(needs, principals(KafkaSettings(), needs))
+    own = principals(KafkaSettings(), needs)
+    acls = derive(needs, own)
     async with open_access_admin(kafka.client_options()) as admin:
         await admin.set_passwords(passwords)
+        await admin.set_quotas(derive_quotas(own))
         difference = compare(acls, await admin.acls())
         former = [acl for acl in (*difference.too_wide, *difference.denied) if acl.principal != EVERYBODY]
         if former:

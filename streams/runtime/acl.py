@@ -17,7 +17,20 @@ from streams.notify.tickets import service as ticket_desk
 from streams.runtime.bindings import BINDINGS
 from streams.store.persist.persisted_topics import access as persist_access
 from streams.wire import topics
-from streams.wire.topics import ADMIN, AUTOMATION, LOCALITY, NOTIFY, OPERATOR, PERSIST, PROCESS, READER, TICKETS, Access
+from streams.wire.topics import (
+    ADMIN,
+    AUTOMATION,
+    COLLECTOR,
+    LOCALITY,
+    NOTIFY,
+    OPERATOR,
+    PERSIST,
+    PROBE,
+    PROCESS,
+    READER,
+    TICKETS,
+    Access,
+)
 
 _TOPIC_PREFIX = "railsight."
 _CLUSTER = "kafka-cluster"
@@ -118,8 +131,44 @@ def _of_part(principal: str, access: Access) -> Iterator[Acl]:
         for operation in (Operation.CREATE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS):
             yield Acl(principal, Resource.TOPIC, _TOPIC_PREFIX, operation, Pattern.PREFIXED)
         yield Acl(principal, Resource.GROUP, "*", Operation.DESCRIBE)
-        for operation in (Operation.ALTER, Operation.DESCRIBE):  # of ACLs and users
+        cluster = (Operation.ALTER, Operation.DESCRIBE, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS)
+        for operation in cluster:  # of ACLs, users and quotas
             yield Acl(principal, Resource.CLUSTER, _CLUSTER, operation)
+
+
+PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
+_MIB = 1 << 20
+QUOTAS = {
+    **dict.fromkeys((COLLECTOR, "bridge", PROBE), (PRODUCER, 32 * _MIB)),
+    **dict.fromkeys(("jobs", AUTOMATION, OPERATOR), (PRODUCER, 4 * _MIB)),
+    READER: (CONSUMER, 16 * _MIB),
+}
+"""Part -> the most bytes per second of its user at one broker, so that a stolen login does not fill the brokers.
+
+All collectors of the largest fabric send 4.9 MB/s compressed (streams/wire/topics.py); six times that empties the
+spools after an outage. Commands and answers are few (choice).
+"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Quota:
+    """The most bytes per second that one user produces or consumes at each broker."""
+
+    user: str
+    name: str
+    bytes_per_s: int
+
+    def __str__(self) -> str:
+        return f"User:{self.user} {self.name} {self.bytes_per_s}"
+
+
+def derive_quotas(principals: Mapping[str, str]) -> list[Quota]:
+    """Return the quotas of these parts' principals."""
+    return [
+        Quota(principal.removeprefix("User:"), *QUOTAS[part])
+        for part, principal in principals.items()
+        if part in QUOTAS
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 from streams.cli.administer import acl
 from streams.config.kafka import KafkaSettings
 from streams.runtime.access_admin import open_access_admin
-from streams.runtime.acl import Acl, Operation, Pattern, Resource, derive, principals
+from streams.runtime.acl import PRODUCER, Acl, Operation, Pattern, Quota, Resource, derive, principals
 from streams.wire.topics import AUTOMATION, COLLECTOR, NOTIFY, OPERATOR, PERSIST, READER, TOPICS
 from tests.integration.kafka_identity.conftest import SecureKafka, needs
 
@@ -47,18 +48,22 @@ async def test_check_names_what_is_missing_and_what_is_too_wide(secure: SecureKa
     config.write_text("\n".join(["[kafka]", *lines, ""]))
     assert run("check", config) == (0, f"{len(needed())} ACLs, as needed\n")
     missing = next(one for one in needed() if one.principal == "User:railsight-persist")
+    quota = Quota("railsight-collector", PRODUCER, 32 << 20)
     wide = Acl("User:railsight-collector", Resource.TOPIC, "railsight.", Operation.ALL, Pattern.PREFIXED)
     async with open_access_admin(secure.kafka.client_options()) as admin:
         await admin.delete([missing])
+        await admin.set_quotas([replace(quota, bytes_per_s=2 * quota.bytes_per_s)])
+        while quota in await admin.quotas():
+            pass
         await admin.create([wide])
         await admin.until_applied([wide])
     code, output = run("check", config)
-    assert (code, output.splitlines()) == (1, [f"missing: {missing}", f"too wide: {wide}"])
+    assert (code, output.splitlines()) == (1, [f"missing: {missing}", f"too wide: {wide}", f"not set: {quota}"])
     code, output = run("apply", config, "--prune")
-    assert (code, output.splitlines()) == (0, [f"created: {missing}", f"deleted: {wide}"])
+    assert (code, output.splitlines()) == (0, [f"set: {quota}", f"created: {missing}", f"deleted: {wide}"])
     async with open_access_admin(secure.kafka.client_options()) as admin:
         await admin.until_applied(needed())
-        while wide in await admin.acls():
+        while wide in await admin.acls() or quota not in await admin.quotas():
             pass
     assert run("check", config)[0] == 0
 
