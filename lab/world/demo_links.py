@@ -19,8 +19,6 @@ from streams.fabric.ids import Port
 from streams.fabric.inventory import Link
 from streams.wire.models import NO_INDEX
 
-_FRAME_BYTES = 4096
-
 
 @dataclass(frozen=True, slots=True)
 class PortState:
@@ -58,12 +56,12 @@ class PortState:
     @property
     def rx_packets(self) -> int:
         """Return the received frames; all have one size, as most training traffic has."""
-        return self.rx_bytes // _FRAME_BYTES
+        return self.counter(Metric.RX_PACKETS)
 
     @property
     def tx_packets(self) -> int:
         """Return the sent frames; see rx_packets."""
-        return self.tx_bytes // _FRAME_BYTES
+        return self.counter(Metric.TX_PACKETS)
 
     @property
     def fcs_errors(self) -> int:

@@ -68,11 +68,14 @@ class DemoWorld:
         seed: int,
         start_ns: int,
         bad_links: Sequence[BadLink] = (),
+        bytes_per_s: int | None = None,
     ) -> None:
+        """Create it; each end of a link sends `bytes_per_s`, or a random share of the link's speed."""
         self.inventory = inventory
         self.faults = tuple(faults)
         self.bad_links = {bad.link.a: BadLinkState(bad) for bad in bad_links}
         self._rng = random.Random(seed)  # noqa: S311 — a simulated world
+        self._bytes_per_s = bytes_per_s
         self._booted = {device.name: start_ns - self._rng.randint(3, 90) * _DAY for device in inventory.devices}
         self._fabric = fabric_arrays(inventory)
         self._effects = effects_of(faults, self._fabric)
@@ -124,7 +127,7 @@ class DemoWorld:
         disabled = (effect.interval for effect in effects if effect.disabled_port is not None)
         reboots = (*self._reboots.get(link.a_device, ()), *self._reboots.get(link.z_device, ()))
         line = (link.speed_bps or 0) // 8
-        rates = {end: int(line * self._rng.uniform(*_LOAD)) for end in (link.a, link.z)}
+        rates = {end: self._bytes_per_s or int(line * self._rng.uniform(*_LOAD)) for end in (link.a, link.z)}
         down = merge((*losses, *reboots, *disabled))
         return CabledLink(link, losses, down, rates, {link.a: [], link.z: []}, self.bad_links.get(link.a))
 
@@ -212,16 +215,25 @@ class DemoWorld:
         boot_ns = self.device(device, at_ns).boot_ns
         resets = [interval.start_ns for interval in self._resets.get(device, ()) if interval.start_ns <= at_ns]
         since_ns = max(boot_ns, *resets) if resets else boot_ns
-        edges = [edge for interval in cabled.down for edge in interval if boot_ns < edge <= at_ns]
+        edges = [edge_ns for edge_ns, _ in self.transitions(port) if boot_ns < edge_ns <= at_ns]
         errors = [effect for effect in self._increments.get(port, ()) if isinstance(effect, BitErrors)]
         speed = self.gauge(port, Metric.SPEED_BPS, at_ns, float(cabled.link.speed_bps or 0))
         return PortState(
-            name, int(speed), self._is_enabled(port, at_ns), not covers(cabled.down, at_ns),
+            name, int(speed), self.is_enabled(port, at_ns), self.is_up(port, at_ns),
             edges[-1] if edges else boot_ns, len(edges), self._counters(port, cabled, since_ns, at_ns),
             errors[-1].lane or 0 if errors else 0,
         )  # fmt: skip
 
-    def _is_enabled(self, port: Port, at_ns: int) -> bool:
+    def is_up(self, port: Port, at_ns: int) -> bool:
+        """Return True if the link of a port has a signal."""
+        return not covers(self._links[port].down, at_ns)
+
+    def transitions(self, port: Port) -> list[tuple[int, bool]]:
+        """Return the times at which the link of a port goes down (False) or comes up (True), in order."""
+        return [(at_ns, bool(edge)) for interval in self._links[port].down for edge, at_ns in enumerate(interval)]
+
+    def is_enabled(self, port: Port, at_ns: int) -> bool:
+        """Return True if a port is not shut by configuration."""
         is_enabled = self.configuration.value(port, Setting.ENABLED, at_ns) is True
         return is_enabled and not covers(self._disabled.get(port, ()), at_ns)
 
@@ -233,6 +245,8 @@ class DemoWorld:
         counters: dict[Column, int] = defaultdict(int)
         counters[Metric.RX_BYTES, NO_INDEX] = self._sent_bytes(cabled, far, since_ns, at_ns)
         counters[Metric.TX_BYTES, NO_INDEX] = self._sent_bytes(cabled, port, since_ns, at_ns)
+        for packets, octets in _PACKETS_OF.items():
+            counters[packets, NO_INDEX] = counters[octets, NO_INDEX] // _FRAME_BYTES
         losses = sum(1 for interval in cabled.losses if since_ns < interval.start_ns <= at_ns)
         counters[Metric.RX_FCS_ERRORS, NO_INDEX] = _FCS_PER_LOSS * losses
         for effect in self._increments.get(port, ()):
@@ -280,7 +294,7 @@ class DemoWorld:
     def is_session_up(self, device: str, name: str, at_ns: int) -> bool:
         """Return True if the BFD and BGP sessions over a link are up."""
         port = Port(device, name)
-        return not covers(self._links[port].down, at_ns) and not covers(self._sessions_down.get(port, ()), at_ns)
+        return self.is_up(port, at_ns) and not covers(self._sessions_down.get(port, ()), at_ns)
 
     def gpu_events(self, host: str) -> list[Event]:
         """Return the Xid events of a host's GPUs, in order."""

@@ -15,7 +15,7 @@ from streams.replay.driver import Stages
 from streams.wire.models import IDLE_NS, Event, EventKind, Finding, Message, Source, Status
 from streams.wire.stage import Output
 from streams.wire.topics import EPISODES, FINDINGS, PORT_STATES, SUMMARIES, SYMPTOMS
-from tests.worlds.observations import NIC, at, samples
+from tests.worlds.observations import NIC, T0, at, samples
 from tests.worlds.small_world import SmallWorld, stages
 
 CADENCE_S = 10
@@ -33,43 +33,28 @@ def arrivals(
             continue
         is_host = world.topology.devices[device].kind == "host"
         phase = chance.uniform(0, CADENCE_S)
-        ports = []
-        for cable in cables:
-            end = cable.lower if cable.lower.device == device else cable.upper
-            other = cable.far_end(end)
-            ports.append((end.port, f"{device}/{end.port}", f"{other.device}/{other.port}"))
+        ports = [cable.lower if cable.lower.device == device else cable.upper for cable in cables]
         boot_of = world.boots.get(device, float("inf"))
         for step in range(int((until - phase) // CADENCE_S) + 1):
             t = phase + step * CADENCE_S
             if world.is_silent(device, t):
                 continue
-            states: dict[str, float | None] = {name: float(world.is_up(own, far, t)) for name, own, far in ports}
+            states: dict[str, float | None] = {port.port: float(world.fabric.is_up(port, at(t))) for port in ports}
             source = NIC if is_host else Source.SOURCE_GNMI
             boot = 2 if t >= boot_of else 1
             made = samples(device, t, {Metric.OPER_UP: states}, source=source, boot_id=boot, sequence=step)
             yield t + _delay(chance), made
         if is_host:
-            for name, own, far in ports:
-                for t, up in edges(world, own, far):
+            for port in ports:
+                for at_ns, is_up in world.fabric.transitions(port):
+                    t = at_ns / 1e9 - T0
                     if t <= until and not world.is_silent(device, t):
-                        kind = EventKind.LINK_UP if up else EventKind.LINK_DOWN
-                        yield t + _delay(chance), Event(device, name, kind, at(t), at(t), Source.SOURCE_HOST)
+                        kind = EventKind.LINK_UP if is_up else EventKind.LINK_DOWN
+                        yield t + _delay(chance), Event(*port, kind, at_ns, at_ns, Source.SOURCE_HOST)
 
 
 def _delay(chance: random.Random) -> float:
     return chance.uniform(3, 15) if chance.random() < 0.05 else chance.uniform(0, 2)
-
-
-def edges(world: SmallWorld, own: str, far: str) -> Iterator[tuple[float, bool]]:
-    """Yield when a link goes down and up."""
-    intervals = [s for port in (own, far) for s in world.down.get(port, ())]
-    intervals += [s for port in (own, far) for s in world.offline.get(port.split("/")[0], ())]
-    up = True
-    for t in sorted({t for interval in intervals for t in interval}):
-        now = world.is_up(own, far, t)
-        if now != up:
-            up = now
-            yield t, up
 
 
 @dataclass

@@ -1,9 +1,30 @@
-"""The messages that the devices of the small fabric send, round after round, and the four stages that process them."""
+"""The messages that the devices of the small fabric send, round after round, and the four stages that process them.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+The faults are those of `lab.world.faults`, the fabric is the laboratory's, without random traffic.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from collectors.core.poll import StatusSchedule
+from lab.world import demo_fabric
+from lab.world.columns import PRIORITY, Column
+from lab.world.demo_fabric import DemoShape
+from lab.world.demo_world import DemoWorld
+from lab.world.effects import CounterIncrement, GaugeOverride, Interval
+from lab.world.fabric_arrays import fabric_arrays
+from lab.world.fault_placement import FaultPlacer
+from lab.world.faults import Fault
+from lab.world.faults.congestion import Collapse, Imbalance, Incast, PauseStorm
+from lab.world.faults.devices import ClockSkew, Reboot, SilentDevice
+from lab.world.faults.hosts import SlowHost, SlowRail
+from lab.world.faults.links import AdminDown, Degrading, LinkDown
+from lab.world.ground_truth import AnyFault, InjectedFault, PlacedFault
+from lab.world.traffic import SteadyTraffic
 from streams.decide.params import DecideParams
 from streams.decide.stage import Decide
 from streams.detect.attribute.stage import Attribute
@@ -12,17 +33,26 @@ from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
+from streams.fabric.graph import TopologyLink
 from streams.fabric.ids import Port
+from streams.fabric.inventory import Inventory, Link
 from streams.fabric.topology import Topology
 from streams.replay.driver import Stages, drive
-from streams.wire.models import CollectorStatus, Finding, Message, Remediation, Samples, Source, Symptom
+from streams.wire.models import NO_INDEX, CollectorStatus, Finding, Message, Remediation, Samples, Source, Symptom
 from tests.worlds.measure_stage import detected
 from tests.worlds.observations import GNMI, Cells, at, samples
 from tests.worlds.small_fabric import topology
 
 ROUND_S = 10
-BYTES_S = 25e9
+BYTES_S = 25_000_000_000
 """200 Gb/s."""
+LOSSY_BYTES_S = 4_096_000
+"""1,000 frames a second."""
+USUAL = {
+    Metric.SPEED_BPS: 400e9, Metric.MODULE_TEMPERATURE_C: 48.0, Metric.RX_POWER_DBM: -1.2, Metric.TX_POWER_DBM: 0.8,
+    Metric.BIAS_MA: 7.0, Metric.PRE_FEC_BER: 1e-9, Metric.PCIE_WIDTH_LANES: 16.0, Metric.PCIE_SPEED_GTPS: 32.0,
+}  # fmt: skip
+"""The readings of gauges of a healthy port."""
 Seconds = tuple[float, float]
 
 
@@ -32,12 +62,57 @@ def stages(params: DetectParams | None = None, decide: DecideParams | None = Non
     return Stages(Measure(params), Correlate(params), Attribute(params), Decide(decide or DecideParams()))
 
 
+class Place(NamedTuple):
+    """The port of a fault, its link, and the time; the port of a fault of a device has no name, and no link."""
+
+    port: Port
+    link: Link | None
+    interval: Interval
+
+
+class Kind(NamedTuple):
+    """A fault of the laboratory by the name that tests use, and the columns that are read where it occurs."""
+
+    fault: Callable[[Any], PlacedFault]
+    """Returns the fault at a Place."""
+    columns: tuple[Column, ...] = ()
+
+
+_RX, _TX, _SPEED = (Metric.RX_BYTES, NO_INDEX), (Metric.TX_BYTES, NO_INDEX), (Metric.SPEED_BPS, NO_INDEX)
+_MARKED = (_RX, (Metric.RX_PACKETS, NO_INDEX), (Metric.ROCE_ECN_MARKED_PACKETS, NO_INDEX))
+_PFC = ((Metric.PFC_TX_FRAMES, PRIORITY), (Metric.PFC_RX_FRAMES, PRIORITY))
+_STALLED = (Metric.PCIE_STALLED_WRITE_SECONDS, NO_INDEX)
+KINDS = {
+    "down": Kind(lambda at: LinkDown(at.link, at.interval)),
+    "disabled": Kind(lambda at: AdminDown(at.link, at.port, at.interval)),
+    "not_polled": Kind(lambda at: SilentDevice(at.port.device, at.interval)),
+    "boots": Kind(lambda at: Reboot(at.port.device, at.interval)),
+    "an_hour_ahead": Kind(lambda at: ClockSkew(at.port.device, at.interval, 3600)),
+    "lossy": Kind(
+        lambda at: Degrading(at.link, at.port, at.interval, lost_ratio=1e-3),
+        ((Metric.RX_FCS_ERRORS, NO_INDEX), (Metric.RX_PACKETS, NO_INDEX)),
+    ),
+    "slow": Kind(lambda at: SlowRail(at.link, at.interval, 0.7), (_RX, _TX)),
+    "overloaded": Kind(lambda at: Imbalance(at.port.device, at.interval, ((at.link, at.port, 0.8),)), (_TX,)),
+    "throttled": Kind(
+        lambda at: Collapse("", (at.link,), at.interval, 0.6, 0.2),
+        ((Metric.PFC_RX_PAUSE_USECONDS, PRIORITY), _TX, _SPEED),
+    ),
+    "incast": Kind(lambda at: Incast(at.link, at.interval, marked_ratio=0.4), _MARKED),
+    "full": Kind(lambda at: Incast(at.link, at.interval), (_SPEED, *_MARKED)),
+    "pausing": Kind(
+        lambda at: PauseStorm(at.link, at.port, at.interval, frames_per_s=12_000), (*_PFC, _RX, _TX, _STALLED, _SPEED)
+    ),
+    "pcie_stalled": Kind(lambda at: SlowHost((at.link,), at.interval, counted=(_STALLED[0], 1.0))),
+}
+"""The faults by the fields of SmallWorld; a column is read only in worlds with a fault that changes it."""
+READ_OF_INJECTED = (_RX, _TX, *((metric, NO_INDEX) for metric in (Metric.RX_PACKETS, Metric.TX_PACKETS)))
+"""Counters that are read wherever the laboratory has placed a fault."""
+
+
 @dataclass
 class SmallWorld:
-    """Faults of the small fabric, in seconds, by `device/port` or by device.
-
-    Counters that only one kind of fault changes are read only if there are faults of that kind.
-    """
+    """Faults of the small fabric, in seconds, by `device/port` or by device."""
 
     topology: Topology = field(default_factory=topology)
     down: dict[str, list[Seconds]] = field(default_factory=dict)
@@ -53,7 +128,7 @@ class SmallWorld:
     lossy: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that lose one of a thousand frames a second to bad checksums."""
     slow: dict[str, list[Seconds]] = field(default_factory=dict)
-    """Ports that carry 70 % of the 200 Gb/s of all others."""
+    """Ports whose link carries 70 % of the 200 Gb/s of all others."""
     incast: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports of hosts that receive 97 % of 400 Gb/s, 40 % of it marked; all others are half full."""
     full: dict[str, list[Seconds]] = field(default_factory=dict)
@@ -66,8 +141,44 @@ class SmallWorld:
     """Ports that are up while their BFD session is down."""
     pausing: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that pause the far side all the time, so that it sends nothing."""
-    pcie_stalled: frozenset[str] = frozenset()
-    """Ports of `pausing` whose NIC waits for its host."""
+    pcie_stalled: dict[str, list[Seconds]] = field(default_factory=dict)
+    """Ports whose NIC waits for its host."""
+    injected: tuple[InjectedFault, ...] = ()
+    """Faults that the laboratory has placed."""
+
+    @cached_property
+    def fabric(self) -> DemoWorld:
+        """Return the laboratory's fabric with these faults; it can be read at any moment."""
+        links = tuple(map(_cabled, self.topology.links.values()))
+        inventory = Inventory(devices=tuple(self.topology.devices.values()), links=links)
+        faults: tuple[AnyFault, ...] = (*self.injected, *self._placed_faults())
+        return DemoWorld(inventory, faults, 1, at(0), bytes_per_s=LOSSY_BYTES_S if self.lossy else BYTES_S)
+
+    def _placed_faults(self) -> Iterator[PlacedFault]:
+        for name, kind in KINDS.items():
+            for where, intervals in getattr(self, name).items():
+                port = Port(*(*where.split("/", 1), "")[:2])
+                link = self.topology.link_at(port)
+                for begin, end in [(intervals, intervals)] if name == "boots" else intervals:
+                    cabled = _cabled(link) if link is not None else None
+                    yield kind.fault(Place(port, cabled, Interval(at(begin), at(end))))
+        for device, intervals in self.offline.items():
+            for begin, end in intervals:
+                interval = Interval(at(begin), at(end))
+                yield SilentDevice(device, interval)
+                for link in self.topology.links_of.get(device, ()):
+                    yield LinkDown(_cabled(link), interval)
+
+    @cached_property
+    def _columns(self) -> tuple[Column, ...]:
+        """Return the columns that are read beside the states of ports."""
+        own = [column for name, kind in KINDS.items() if getattr(self, name) for column in kind.columns]
+        for effect in (effect for fault in self.injected for effect in fault.effects):
+            if isinstance(effect, CounterIncrement):
+                own.append((effect.metric, effect.index))
+            elif isinstance(effect, GaugeOverride):
+                own.append((effect.metric, NO_INDEX))
+        return tuple(dict.fromkeys((*own, *READ_OF_INJECTED) if self.injected else own))
 
     def rounds(self, until: float, source: Source = GNMI, phase: float = 0) -> Iterator[Samples]:
         """Yield the readings of each device, every ROUND_S."""
@@ -79,93 +190,28 @@ class SmallWorld:
             t += ROUND_S
 
     def _reading(self, device: str, t: float, source: Source) -> Samples:
-        ends = {near.port: far for near, far in self._ends(device)}
-        values: dict[Metric, dict[str, float | None]] = {
-            Metric.OPER_UP: {
-                name: float(self.is_up(f"{device}/{name}", f"{far.device}/{far.port}", t)) for name, far in ends.items()
-            },
-            Metric.ADMIN_UP: {name: float(not _in(self.disabled.get(f"{device}/{name}"), t)) for name in ends},
+        fabric, now_ns = self.fabric, at(t)
+        ends = [end for link in self.topology.links_of[device] for end in (link.lower, link.upper)]
+        ports = [end for end in ends if end.device == device]
+        cells: Cells = {
+            (Metric.OPER_UP, NO_INDEX): {port.port: float(fabric.is_up(port, now_ns)) for port in ports},
+            (Metric.ADMIN_UP, NO_INDEX): {port.port: float(fabric.is_enabled(port, now_ns)) for port in ports},
         }
         if self.sessions_down:
-            values[Metric.BFD_SESSION_UP] = {
-                name: float(not _in(self.sessions_down.get(f"{device}/{name}"), t)) for name in ends
-            }
-        if self.lossy:
-            values[Metric.RX_FCS_ERRORS] = dict(self._faulty_s(self.lossy, device, ends, t))
-            values[Metric.RX_PACKETS] = dict.fromkeys(ends, 1e6 + 1000 * t)
-        if self.slow:
-            slow_s = self._faulty_s(self.slow, device, ends, t)
-            octets: dict[str, float | None] = {name: BYTES_S * (1e6 + t - 0.3 * s) for name, s in slow_s.items()}
-            values |= {Metric.RX_BYTES: dict(octets), Metric.TX_BYTES: dict(octets)}
-        if self.overloaded:
-            more_s = self._faulty_s(self.overloaded, device, ends, t)
-            values[Metric.TX_BYTES] = {name: BYTES_S * (1e6 + t + 0.6 * s) for name, s in more_s.items()}
-        boot = 2 if t >= self.boots.get(device, float("inf")) else 1
-        indexed = self._congestion(device, ends, t)
-        own_t = t + 3600 * _in(self.an_hour_ahead.get(device), t)
+            own = ((port.port, self.sessions_down.get(f"{device}/{port.port}")) for port in ports)
+            cells[Metric.BFD_SESSION_UP, NO_INDEX] = {name: float(not _in(intervals, t)) for name, intervals in own}
+        states = {port: fabric.port(device, port.port, now_ns) for port in ports} if self._columns else {}
+        for metric, index in self._columns:
+            if metric.counter:
+                cells[metric, index] = {port.port: state.counter(metric, index) for port, state in states.items()}
+            else:
+                usual = USUAL[metric]
+                cells[metric, index] = {port.port: fabric.gauge(port, metric, now_ns, usual) for port in ports}
+        boot_id = 1 + sum(interval.end_ns <= now_ns for interval in fabric.reboots(device))
+        own_t = t + (fabric.clock_ns(device, now_ns) - now_ns) / 1e9
         return samples(
-            device, own_t, values, source=source, boot_id=boot, received=t, sequence=round(t), indexed=indexed
-        )
-
-    def _congestion(self, device: str, ends: Mapping[str, Port], t: float) -> Cells | None:
-        if self.throttled:
-            return self._read_throttled(device, ends, t)
-        if self.incast or self.full:
-            return self._read_incast(device, ends, t)
-        return self._read_pausing(device, ends, t) if self.pausing else None
-
-    def _read_pausing(self, device: str, ends: Mapping[str, Port], t: float) -> Cells:
-        """Return the pause counters at priority 3 and the bytes that the pauses stop, at 400 Gb/s."""
-        own_s = self._faulty_s(self.pausing, device, ends, t)
-        far_s = {name: self._faulty_s(self.pausing, far.device, [far.port], t)[far.port] for name, far in ends.items()}
-        return {
-            (Metric.PFC_TX_FRAMES, 3): {name: 12_000 * s for name, s in own_s.items()},
-            (Metric.PFC_RX_FRAMES, 3): {name: 12_000 * s for name, s in far_s.items()},
-            (Metric.RX_BYTES, -1): {name: BYTES_S * (1e6 + t - s) for name, s in own_s.items()},
-            (Metric.TX_BYTES, -1): {name: BYTES_S * (1e6 + t - s) for name, s in far_s.items()},
-            (Metric.PCIE_STALLED_WRITE_SECONDS, -1): {
-                name: float(int(s)) * (f"{device}/{name}" in self.pcie_stalled) for name, s in own_s.items()
-            },
-            (Metric.SPEED_BPS, -1): dict.fromkeys(ends, 400e9),
-        }
-
-    def _read_incast(self, device: str, ends: Mapping[str, Port], t: float) -> Cells:
-        """Return the received bytes and packets, and the marked ones."""
-        marked_s, full_s = (self._faulty_s(faults, device, ends, t) for faults in (self.incast, self.full))
-        octets: dict[str, float | None] = {
-            name: BYTES_S * (1e6 + t + 0.94 * (s + full_s[name])) for name, s in marked_s.items()
-        }
-        speeds: Cells = {(Metric.SPEED_BPS, -1): dict.fromkeys(ends, 400e9)} if self.full else {}
-        return speeds | {
-            (Metric.RX_BYTES, -1): octets,
-            (Metric.RX_PACKETS, -1): {name: (count or 0) / 4096 for name, count in octets.items()},
-            (Metric.ROCE_ECN_MARKED_PACKETS, -1): {n: 0.4 * 1.94 * BYTES_S / 4096 * s for n, s in marked_s.items()},
-        }
-
-    def _read_throttled(self, device: str, ends: Mapping[str, Port], t: float) -> Cells:
-        """Return the time that ports are paused, and the bytes that they send."""
-        paused_s = self._faulty_s(self.throttled, device, ends, t)
-        return {
-            (Metric.PFC_RX_PAUSE_USECONDS, 3): {name: 6e5 * s for name, s in paused_s.items()},
-            (Metric.TX_BYTES, -1): {name: BYTES_S * (1e6 + t - 0.8 * s) for name, s in paused_s.items()},
-            (Metric.SPEED_BPS, -1): dict.fromkeys(paused_s, 400e9),
-        }
-
-    def _ends(self, device: str) -> Iterator[tuple[Port, Port]]:
-        """Yield the near and far end of each link of a device."""
-        for link in self.topology.links_of[device]:
-            near = link.lower if link.lower.device == device else link.upper
-            yield near, link.far_end(near)
-
-    @staticmethod
-    def _faulty_s(
-        faults: Mapping[str, Sequence[Seconds]], device: str, ports: Iterable[str], t: float
-    ) -> dict[str, float]:
-        """Return for how long each port of a device has been faulty until `t`."""
-        return {
-            name: float(sum(max(0, min(t, end) - begin) for begin, end in faults.get(f"{device}/{name}", ())))
-            for name in ports
-        }
+            device, own_t, {}, source=source, boot_id=boot_id, received=t, sequence=round(t), indexed=cells
+        )  # fmt: skip
 
     def other_messages(self, until: float) -> Iterator[Message]:
         """Yield the messages that are no readings of ports; subclasses have some."""
@@ -173,12 +219,20 @@ class SmallWorld:
 
     def is_silent(self, device: str, t: float) -> bool:
         """Return whether a device is offline or not polled."""
-        return _in(self.offline.get(device), t) or _in(self.not_polled.get(device), t)
+        return not self.fabric.device(device, at(t)).is_up
 
-    def is_up(self, own: str, far: str, t: float) -> bool:
-        """Return whether the link between two ports has a signal."""
-        is_down = any(_in(self.down.get(p), t) or _in(self.disabled.get(p), t) for p in (own, far))
-        return not is_down and not any(_in(self.offline.get(p.split("/")[0]), t) for p in (own, far))
+
+def placed(fault: Fault, seed: int = 3) -> SmallWorld:
+    """Return a fabric of five hosts in which `Fault.inject` has placed a fault that shows at ports, at once if long."""
+    inventory = demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0))
+    placer = FaultPlacer(inventory, fabric_arrays(inventory), SteadyTraffic(), np.random.default_rng(seed))
+    within = Interval(at(100), at(400))
+    return SmallWorld(topology=Topology(inventory), injected=(fault.inject(placer, within),))
+
+
+def _cabled(link: TopologyLink) -> Link:
+    role: Any = link.role
+    return Link(*link.lower, *link.upper, role, link.rail, link.plane, link.speed_bps)
 
 
 def _in(intervals: Sequence[Seconds] | None, t: float) -> bool:

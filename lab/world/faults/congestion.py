@@ -53,6 +53,7 @@ class PauseStorm:
     interval: Interval
     spread: tuple[Pause, ...] = ()
     is_global: bool = False
+    frames_per_s: float = _STORM_FRAMES_PER_S
 
     def effects(self, fabric: FabricArrays) -> list[Effect]:
         pauses = (Pause(self.link, self.port, self.interval), *self.spread)
@@ -65,10 +66,10 @@ class PauseStorm:
         stopped = TrafficReduction(fabric.link_number(link), interval, 0.0, sent_by=paused)
         if self.is_global:
             counted = ((sending, Metric.PAUSE_TX_FRAMES), (paused, Metric.PAUSE_RX_FRAMES))
-            return [stopped, *(CounterIncrement(p, m, interval, per_s=_STORM_FRAMES_PER_S) for p, m in counted)]
+            return [stopped, *(CounterIncrement(p, m, interval, per_s=self.frames_per_s) for p, m in counted)]
         rates = (
-            (sending, Metric.PFC_TX_FRAMES, _STORM_FRAMES_PER_S),
-            (paused, Metric.PFC_RX_FRAMES, _STORM_FRAMES_PER_S),
+            (sending, Metric.PFC_TX_FRAMES, self.frames_per_s),
+            (paused, Metric.PFC_RX_FRAMES, self.frames_per_s),
             (sending, Metric.PFC_TX_PAUSE_USECONDS, _STORM_USECONDS_PER_S),
             (paused, Metric.PFC_RX_PAUSE_USECONDS, _STORM_USECONDS_PER_S),
         )

@@ -13,12 +13,11 @@ from streams.fabric.topology import Topology
 from streams.replay.score import Truth
 from streams.wire.models import Condition, Finding, Message
 from tests.worlds.facts_world import FactsWorld
-from tests.worlds.fault_world import FaultWorld
 from tests.worlds.host_world import RECOVERED, HostWorld
 from tests.worlds.live_stages import in_order
 from tests.worlds.observations import T0, at
 from tests.worlds.probe_world import ProbeWorld, probed
-from tests.worlds.small_world import SmallWorld, play, recorded
+from tests.worlds.small_world import SmallWorld, placed, play, recorded
 
 UNTIL_S = 1200
 """A case lasts so long, or until it is settled; some time has passed then since the final revision."""
@@ -88,7 +87,9 @@ LABELLED: dict[str, tuple[SmallWorld, Truth]] = {
     "telemetry/stale": (UNREAD, Truth(at(100), at(400), Condition.TELEMETRY_STALE, "p1-l0", "")),
 }
 LABELLED |= {
-    slug: (world := FaultWorld(fault), world.truth) for slug, fault in FAULT_OF.items() if slug not in LABELLED
+    slug: (world := placed(fault), world.injected[0].truths[0])
+    for slug, fault in FAULT_OF.items()
+    if slug not in LABELLED
 }
 
 
@@ -107,4 +108,4 @@ def case_findings(slug: str) -> list[Finding]:
 def settled_s(slug: str) -> float:
     """Return when every finding of the fault is published: five minutes after it, or 15 where the laboratory has it."""
     world, truth = LABELLED[slug]
-    return truth.end_ns / 1e9 - T0 + (900 if isinstance(world, FaultWorld) else 300)
+    return truth.end_ns / 1e9 - T0 + (900 if world.injected else 300)

@@ -24,10 +24,9 @@ from streams.report.job.impact import domain_of
 from streams.wire.models import Cause, Finding
 from tests.contract.detect.cases import LABELLED, case_findings, case_messages
 from tests.contract.detect.pages import page
-from tests.worlds.fault_world import FaultWorld
 from tests.worlds.live_stages import LiveStages, in_order
 from tests.worlds.observations import T0
-from tests.worlds.small_world import play, recorded
+from tests.worlds.small_world import placed, play, recorded
 
 ROOT = Path(__file__).parents[3]
 BY_SLUG = {detector.slug: detector for detector in DETECTORS}
@@ -62,9 +61,10 @@ def test_it_fires_in_its_case_and_invents_nothing(slug: str) -> None:
 )
 def test_a_fault_of_the_laboratory_is_a_case_of_its_detector(slug: str) -> None:
     """A detector without a case of its own is tested by it."""
-    world = FaultWorld(FAULT_OF[slug])
-    played = play(in_order(recorded(world, world.truth.end_ns / 1e9 - T0 + 900)), world.topology)
-    own = score([one for one in played if isinstance(one, Finding)], [world.truth])
+    world = placed(FAULT_OF[slug])
+    (truth,) = world.injected[0].truths
+    played = play(in_order(recorded(world, truth.end_ns / 1e9 - T0 + 900)), world.topology)
+    own = score([one for one in played if isinstance(one, Finding)], [truth])
     assert (own.precision, own.recall) == (1.0, 1.0), own
 
 

@@ -185,7 +185,7 @@ def test_the_root_names_the_job_at_its_origin_and_the_paused_ones() -> None:
 
 def test_a_host_that_stalls_exonerates_the_fabric() -> None:
     """The NIC waits for its host's memory while it pauses: the cause of all of it is PCIe."""
-    published = findings(findings_of(SmallWorld(topology=TOP, pausing=tree(), pcie_stalled=frozenset({PORT}))))
+    published = findings(findings_of(SmallWorld(topology=TOP, pausing=tree(), pcie_stalled={PORT: tree()[PORT]})))
     assert {f.cause for f in published} == {Cause.PCIE}
     (root,) = [f for f in published if not f.parent_id]
     assert any("its host is the cause, not the fabric" in e.statement for e in root.evidence)
