@@ -179,7 +179,7 @@ def _statistics(port: PortState) -> dict[str, int]:
         "rx_discards_phy": port.counter(Metric.RX_DISCARDS), "tx_discards_phy": port.counter(Metric.TX_DISCARDS),
         "tx_errors_phy": 0,
         "link_down_events_phy": _downs(port),
-        "rx_bits_phy": 8 * port.rx_bytes, "rx_corrected_bits_phy": port.corrected_bits,
+        "rx_bits_phy": port.counter(Metric.RX_BITS), "rx_corrected_bits_phy": port.corrected_bits,
         "rx_pcs_symbol_err_phy": 0,
         **{f"rx_err_lane_{lane}_phy": port.corrected_bits * (lane == port.worst_lane) for lane in range(4)},
         "rx_prio3_pause": port.pause_frames(port.paused_us), "tx_prio3_pause": port.pause_frames(port.pauses_us),

@@ -247,6 +247,7 @@ class DemoWorld:
         counters[Metric.TX_BYTES, NO_INDEX] = self._sent_bytes(cabled, port, since_ns, at_ns)
         for packets, octets in _PACKETS_OF.items():
             counters[packets, NO_INDEX] = counters[octets, NO_INDEX] // _FRAME_BYTES
+        counters[Metric.RX_BITS, NO_INDEX] = 8 * counters[Metric.RX_BYTES, NO_INDEX]
         losses = sum(1 for interval in cabled.losses if since_ns < interval.start_ns <= at_ns)
         counters[Metric.RX_FCS_ERRORS, NO_INDEX] = _FCS_PER_LOSS * losses
         for effect in self._increments.get(port, ()):

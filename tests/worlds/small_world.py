@@ -15,15 +15,16 @@ from lab.world import demo_fabric
 from lab.world.columns import PRIORITY, Column
 from lab.world.demo_fabric import DemoShape
 from lab.world.demo_world import DemoWorld
-from lab.world.effects import CounterIncrement, GaugeOverride, Interval
-from lab.world.fabric_arrays import fabric_arrays
+from lab.world.effects import CounterIncrement, Effect, GaugeOverride, Interval
+from lab.world.fabric_arrays import FabricArrays, fabric_arrays
 from lab.world.fault_placement import FaultPlacer
 from lab.world.faults import Fault
 from lab.world.faults.congestion import Collapse, Imbalance, Incast, PauseStorm
 from lab.world.faults.devices import ClockSkew, Reboot, SilentDevice
 from lab.world.faults.hosts import SlowHost, SlowRail
 from lab.world.faults.links import AdminDown, Degrading, LinkDown
-from lab.world.ground_truth import AnyFault, InjectedFault, PlacedFault
+from lab.world.ground_truth import AnyFault, GroundTruth, InjectedFault, PlacedFault
+from lab.world.readings import read
 from lab.world.traffic import SteadyTraffic
 from streams.decide.params import DecideParams
 from streams.decide.stage import Decide
@@ -38,9 +39,19 @@ from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
 from streams.fabric.topology import Topology
 from streams.replay.driver import Stages, drive
-from streams.wire.models import NO_INDEX, CollectorStatus, Finding, Message, Remediation, Samples, Source, Symptom
+from streams.wire.models import (
+    NO_INDEX,
+    CollectorStatus,
+    Finding,
+    Message,
+    Remediation,
+    RowKind,
+    Samples,
+    Source,
+    Symptom,
+)
 from tests.worlds.measure_stage import detected
-from tests.worlds.observations import GNMI, Cells, at, samples
+from tests.worlds.observations import GNMI, at
 from tests.worlds.small_fabric import topology
 
 ROUND_S = 10
@@ -48,11 +59,6 @@ BYTES_S = 25_000_000_000
 """200 Gb/s."""
 LOSSY_BYTES_S = 4_096_000
 """1,000 frames a second."""
-USUAL = {
-    Metric.SPEED_BPS: 400e9, Metric.MODULE_TEMPERATURE_C: 48.0, Metric.RX_POWER_DBM: -1.2, Metric.TX_POWER_DBM: 0.8,
-    Metric.BIAS_MA: 7.0, Metric.PRE_FEC_BER: 1e-9, Metric.PCIE_WIDTH_LANES: 16.0, Metric.PCIE_SPEED_GTPS: 32.0,
-}  # fmt: skip
-"""The readings of gauges of a healthy port."""
 Seconds = tuple[float, float]
 
 
@@ -60,6 +66,20 @@ def stages(params: DetectParams | None = None, decide: DecideParams | None = Non
     """Return new stages."""
     params = params or DetectParams()
     return Stages(Measure(params), Correlate(params), Attribute(params), Decide(decide or DecideParams()))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDown:
+    """The BFD session of a port is down at one end, for whatever reason; no detector reports it alone."""
+
+    port: Port
+    interval: Interval
+
+    def effects(self, fabric: FabricArrays) -> list[Effect]:
+        return [GaugeOverride(fabric.port_number(self.port), Metric.BFD_SESSION_UP, self.interval, value=0.0)]
+
+    def ground_truths(self) -> list[GroundTruth]:
+        return []
 
 
 class Place(NamedTuple):
@@ -88,6 +108,7 @@ KINDS = {
     "not_polled": Kind(lambda at: SilentDevice(at.port.device, at.interval)),
     "boots": Kind(lambda at: Reboot(at.port.device, at.interval)),
     "an_hour_ahead": Kind(lambda at: ClockSkew(at.port.device, at.interval, 3600)),
+    "sessions_down": Kind(lambda at: SessionDown(at.port, at.interval), ((Metric.BFD_SESSION_UP, NO_INDEX),)),
     "lossy": Kind(
         lambda at: Degrading(at.link, at.port, at.interval, lost_ratio=1e-3),
         ((Metric.RX_FCS_ERRORS, NO_INDEX), (Metric.RX_PACKETS, NO_INDEX)),
@@ -192,25 +213,14 @@ class SmallWorld:
     def _reading(self, device: str, t: float, source: Source) -> Samples:
         fabric, now_ns = self.fabric, at(t)
         ends = [end for link in self.topology.links_of[device] for end in (link.lower, link.upper)]
-        ports = [end for end in ends if end.device == device]
-        cells: Cells = {
-            (Metric.OPER_UP, NO_INDEX): {port.port: float(fabric.is_up(port, now_ns)) for port in ports},
-            (Metric.ADMIN_UP, NO_INDEX): {port.port: float(fabric.is_enabled(port, now_ns)) for port in ports},
-        }
-        if self.sessions_down:
-            own = ((port.port, self.sessions_down.get(f"{device}/{port.port}")) for port in ports)
-            cells[Metric.BFD_SESSION_UP, NO_INDEX] = {name: float(not _in(intervals, t)) for name, intervals in own}
-        states = {port: fabric.port(device, port.port, now_ns) for port in ports} if self._columns else {}
-        for metric, index in self._columns:
-            if metric.counter:
-                cells[metric, index] = {port.port: state.counter(metric, index) for port, state in states.items()}
-            else:
-                usual = USUAL[metric]
-                cells[metric, index] = {port.port: fabric.gauge(port, metric, now_ns, usual) for port in ports}
+        ports = tuple(end.port for end in ends if end.device == device)
+        gauges = [Metric.OPER_UP, Metric.ADMIN_UP, *(metric for metric, _ in self._columns if not metric.counter)]
+        counted = [column for column in self._columns if column[0].counter]
+        counters, read_gauges = read(fabric, device, ports, counted, gauges, now_ns)
         boot_id = 1 + sum(interval.end_ns <= now_ns for interval in fabric.reboots(device))
-        own_t = t + (fabric.clock_ns(device, now_ns) - now_ns) / 1e9
-        return samples(
-            device, own_t, {}, source=source, boot_id=boot_id, received=t, sequence=round(t), indexed=cells
+        return Samples(
+            device, source, "c", 1, round(t), fabric.clock_ns(device, now_ns), now_ns, boot_id, RowKind.ROW_KIND_PORT,
+            ports, 0, counters, read_gauges,
         )  # fmt: skip
 
     def other_messages(self, until: float) -> Iterator[Message]:

@@ -17,7 +17,6 @@ from lab.world.fabric_arrays import FabricArrays
 from lab.world.ground_truth import InjectedFault
 from lab.world.probe_mesh import ProbeAgents, drops_of
 from streams.fabric.inventory import Inventory
-from streams.fabric.topology import Topology
 from streams.wire.codec import to_bytes
 from streams.wire.models import Event, EventKind, Facts, ProbeReport, Source
 
@@ -71,7 +70,10 @@ class Fleet:
         self, fabric: FabricArrays, cadence_s: float, rng: np.random.Generator, runs: dict[Source, int],
         faults: Sequence[InjectedFault] = (), inventory: Inventory | None = None,
     ) -> None:  # fmt: skip
-        """Create it with faults, whose times are nanoseconds since the start; with an inventory, hosts send probes."""
+        """Create it with faults, whose times are nanoseconds since the start.
+
+        Only with an inventory do faults change the counters and gauges of ports, and do hosts send probes.
+        """
         self._fabric = fabric
         self._cadence_s = cadence_s
         self._first_port = fabric.first_port
@@ -83,9 +85,8 @@ class Fleet:
         """The error of each wrong device clock."""
         self._position: dict[int, tuple[_GroupState, int]] = {}
         self._groups = self._make_groups(rng)
-        effects = [effect for fault in faults for effect in fault.effects]
-        self._injected = InjectedEffects(fabric, Topology(inventory or Inventory()), effects)
-        self._probes = None if inventory is None else self._make_probes(effects, inventory)
+        self._injected = None if inventory is None else InjectedEffects(fabric, inventory, faults)
+        self._probes = None if inventory is None else self._make_probes(faults, inventory)
         self._probed_ns = 1
         self.played = [PlayedFault(fault) for fault in faults]
         self._edges = sorted(
@@ -124,7 +125,8 @@ class Fleet:
             self._position |= {device: (state, i) for i, device in enumerate(devices)}
         return groups
 
-    def _make_probes(self, effects: Sequence[Effect], inventory: Inventory) -> ProbeAgents:
+    def _make_probes(self, faults: Sequence[InjectedFault], inventory: Inventory) -> ProbeAgents:
+        effects = [effect for fault in faults for effect in fault.effects]
         losses = [effect for effect in effects if isinstance(effect, SignalLoss)]
         losses += [
             SignalLoss(link, effect.interval)
@@ -142,7 +144,8 @@ class Fleet:
             _, played, is_end, effect = self._edges.pop(0)
             played.at_ns.append(now_ns)
             yield from self._end(effect, now_ns) if is_end else self._begin(effect, now_ns)
-        yield from self._injected.facts_due(until_ns, now_ns)
+        if self._injected is not None:
+            yield from self._injected.facts_due(until_ns, now_ns)
         yield from self._probe_reports(until_ns, now_ns)
 
     def _probe_reports(self, until_ns: int, now_ns: int) -> Iterator[tuple[int, ProbeReport]]:
@@ -216,7 +219,7 @@ class Fleet:
             state.sequence[i] += 1
             state.last_ns[i] = now_ns
             sampled_ns = now_ns + self._clock_ahead_ns.get(device, 0)
-            if device in injected:
+            if injected is not None and device in injected:
                 at_ns = round(until_s * 1e9)
                 samples = injected.samples(device, group, i, at_ns, state.sequence[i], now_ns)
                 value = to_bytes(replace(samples, sampled_at_ns=sampled_ns))
