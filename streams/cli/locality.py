@@ -6,12 +6,11 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.parts import MetricsPort
 from streams.cli.printing import Output, OutputForm, echo, form_of, print_rows, print_text
 from streams.fabric.inventory import InvalidInventory, read_folder
 from streams.fabric.topology import Topology
@@ -27,11 +26,7 @@ from streams.report.locality.reader import read_locality
 from streams.report.locality.render import NEAR_COLUMNS, distance_lines, gpu_lines, near_cells, placement_lines
 from streams.runtime import inventory_reader
 from streams.wire.errors import Misconfigured
-from streams.wire.topics import LOCALITY, READER
-
-if TYPE_CHECKING:
-    from streams.locality.params import LocalityParams
-
+from streams.wire.topics import READER
 
 InventoryFolder = Annotated[
     Path | None,
@@ -166,63 +161,3 @@ def _read(path: Path) -> list[str]:
         raise Misconfigured(f"{path}: {error}") from error
     # `kubectl get nodes -o name` prints a prefix.
     return [line.strip().removeprefix("node/") for line in lines if line.strip()]
-
-
-def locality(
-    config: Config = None,
-    bootstrap: Bootstrap = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on; default: of the configuration.")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port; 0: a free one.")] = None,
-    metrics_port: MetricsPort = None,
-) -> None:
-    """Serve distances, placements and exports with a token, and publish railsight.topology.v1.
-
-    Example: `railsight locality --config railsight.toml --port 8087`.
-    """
-    from streams.health.health import Health
-    from streams.health.status_server import PrometheusMetrics
-    from streams.report.locality.server import serve
-    from streams.report.locality.service import LocalityService
-
-    settings = settings_of(config, bootstrap, LOCALITY)
-    given = {name: value for name, value in {"host": host, "port": port}.items() if value is not None}
-    params = _with_options(settings.locality, given)
-    token, file = _token(params)
-    health = Health(settings.health, time.monotonic)
-    if metrics_port is not None:
-        PrometheusMetrics(settings.runtime.metrics_host, metrics_port, health)
-
-    def print_address(url: str) -> None:
-        sys.stdout.write(f"{url}\ntoken in {file}\n")
-        sys.stdout.flush()
-
-    async def run() -> None:
-        service = LocalityService(settings.kafka, params, time.time_ns, time.monotonic)
-        await serve(service, params, token, health, print_address)
-
-    asyncio.run(run())
-
-
-def _with_options(params: "LocalityParams", given: dict[str, Any]) -> "LocalityParams":
-    """Return the settings with the options of the command line, validated together."""
-    from pydantic import ValidationError
-
-    from streams.wire.errors import Misconfigured
-
-    try:
-        return type(params).model_validate(params.model_dump() | given)
-    except ValidationError as error:
-        raise Misconfigured("\n".join(f"locality: {each['msg']}" for each in error.errors())) from error
-
-
-def _token(params: "LocalityParams") -> tuple[str, Path]:
-    """Return the token and its file; by default the first start makes the file."""
-    from streams.embedded.directories import data_directory, refusing_disk_errors
-    from streams.embedded.passwords import made_password, read_password
-
-    if params.token_file is not None:
-        return read_password(params.token_file), params.token_file
-    folder = data_directory() / "locality"
-    with refusing_disk_errors(folder, "the token's folder"):
-        folder.mkdir(parents=True, exist_ok=True)
-        return made_password(folder / "token"), folder / "token"

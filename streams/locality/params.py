@@ -6,7 +6,19 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from streams.wire.login_settings import ServerFiles, is_loopback
-from streams.wire.topics import CONTROLS, FINDINGS_OPEN, INVENTORY, JOBS, REMEDIATIONS_OPEN, TOPOLOGY, Access
+from streams.wire.topics import (
+    COLLECTOR_STATUS,
+    CONTROLS,
+    FINDINGS,
+    FINDINGS_OPEN,
+    INVENTORY,
+    JOBS,
+    PROGRESS,
+    REMEDIATIONS,
+    REMEDIATIONS_OPEN,
+    TOPOLOGY,
+    Access,
+)
 
 
 class LabelKeys(BaseModel):
@@ -26,7 +38,7 @@ class LabelKeys(BaseModel):
 
 
 class LocalityParams(ServerFiles):
-    """Settings of `railsight topology export` and of the service `railsight locality`."""
+    """Settings of `railsight topology export` and of the service `railsight serve`."""
 
     labels: LabelKeys = LabelKeys()
     kueue_topology: str = Field(default="railsight", pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -36,8 +48,10 @@ class LocalityParams(ServerFiles):
     port: int = Field(default=8790, ge=0, le=65535)
     """The port on which the service listens; 0: a free one."""
     token_file: Path | None = None
-    """The file of the token that clients send (`Authorization: Bearer TOKEN`); by default, the first start makes one in
-    the user's data folder."""
+    """The file of the token that clients send (`Authorization: Bearer TOKEN`), and people as the password; by default,
+    the first start makes one in the user's data folder."""
+    client_ca_file: Path | None = None
+    """The CA of clients' certificates, in PEM: only clients with a certificate of it connect, and need no token."""
     publish: bool = True
     """Publish the place and the state of each host on railsight.topology.v1."""
     refresh_s: ClassVar[float] = 60.0
@@ -49,14 +63,17 @@ class LocalityParams(ServerFiles):
     def _encrypted(self) -> "LocalityParams":
         if self.key_file and not self.cert_file:
             raise ValueError("key_file needs a cert_file")
-        if not is_loopback(self.host) and not (self.cert_file and self.token_file):
+        if self.client_ca_file and not self.cert_file:
+            raise ValueError("client_ca_file needs a cert_file")
+        if not is_loopback(self.host) and not (self.cert_file and (self.token_file or self.client_ca_file)):
             raise ValueError(
                 f"host {self.host} is not on loopback: set cert_file, because others on the network could read the"
-                " token, and token_file, so that clients have it"
+                " token, and token_file, so that clients have it, or client_ca_file"
             )
         return self
 
 
 READS = (INVENTORY, JOBS, FINDINGS_OPEN, REMEDIATIONS_OPEN, CONTROLS)
-ACCESS = Access(reads=(*READS, TOPOLOGY), writes=(TOPOLOGY,))
-"""The service reads its own topic at the start, so that it publishes only changes."""
+"""The topics from which the locality is computed."""
+ACCESS = Access(reads=(*READS, TOPOLOGY, COLLECTOR_STATUS, PROGRESS, FINDINGS, REMEDIATIONS), writes=(TOPOLOGY,))
+"""The service reads its own topic at the start, so that it publishes only changes; its pages read the others."""

@@ -18,11 +18,14 @@ from pathlib import Path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streams.config.kafka import KafkaSettings
+from streams.config.settings import Settings
 from streams.locality.model import Knowledge, Locality
 from streams.locality.params import LocalityParams
-from streams.report.locality import http as locality_http
-from streams.report.locality import server
 from streams.report.locality.service import Current, LocalityService, version_of
+from streams.report.top.state import TopState
+from streams.report.web import server
+from streams.report.web.answers import Answers
+from streams.report.web.application import application
 from streams.wire.models import Condition, Finding, Severity, Status, Subject
 from tests.worlds.localities import NOW_NS, demo_groups
 
@@ -90,7 +93,7 @@ async def run(program: list[str], examples: int, workers: int, seed: int) -> tup
     """Serve, and run schemathesis; return its exit code and the counts."""
     params = LocalityParams(port=0)
     service = ChangingService(KafkaSettings(bootstrap="127.0.0.1:1"), params, time.time_ns, time.monotonic)
-    counted = CountingApplication(locality_http.application(service, params, TOKEN))
+    counted = CountingApplication(application(Answers(Settings(), TopState(), service), params, TOKEN))
     listener = server.listen(params)
     http = server.http_server(counted, params)
     tasks = [asyncio.create_task(service.run()), asyncio.create_task(http.serve(sockets=[listener]))]

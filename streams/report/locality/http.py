@@ -1,18 +1,15 @@
 """Defines the HTTP interface of the locality: JSON answers with an ETag, exports, long poll and server-sent events.
 
-Every request needs the token, except the request for the OpenAPI document, which has no data. All inputs and the number
-of waiting clients are limited. Requires `railsight[serve]`.
+All inputs and the number of waiting clients are limited. Requires `railsight[serve]`.
 """
 
 import asyncio
-import hmac
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 
 from streams.locality.answers import (
@@ -59,7 +56,7 @@ def _link(operation: str, **parameters: str) -> dict[str, Any]:
 HostName = Annotated[str, Path(max_length=MAX_NAME, description="A host of the inventory.")]
 End = Annotated[str, Query(max_length=MAX_NAME, description="A host of the inventory.")]
 Gpu = Annotated[int | None, Query(ge=0, le=1023, description="A GPU of this host, from 0; both or none.")]
-_ERRORS: dict[int | str, dict[str, Any]] = {
+ERRORS: dict[int | str, dict[str, Any]] = {
     304: {"description": "The state has the version of If-None-Match."},
     401: {"model": Problem, "description": "The token is missing or wrong."},
     503: {"model": Problem, "description": "No inventory yet, or too many clients wait."},
@@ -79,28 +76,6 @@ _VERSIONS: dict[int | str, dict[str, Any]] = {
 
 
 router = APIRouter(prefix="/v1", generate_unique_id_function=lambda route: route.name)
-
-
-def application(service: LocalityService, params: LocalityParams, token: str) -> FastAPI:
-    """Return the application."""
-    app = FastAPI(
-        title="railsight locality", version="1", docs_url=None, redoc_url=None, responses=_ERRORS,
-        dependencies=[Depends(_token_check(token))],
-        description="Who is near whom in the fabric, with which capacity now, and which hosts suit a job.",
-    )  # fmt: skip
-    app.state.service, app.state.params = service, params
-    app.include_router(router)
-    return app
-
-
-def _token_check(token: str) -> Callable[..., None]:
-    bearer = HTTPBearer(auto_error=False, description="The content of the token file.")
-
-    def check(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
-        if given is None or not hmac.compare_digest(given.credentials.encode(), token.encode()):
-            raise HTTPException(401, "send the token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
-
-    return check
 
 
 def _service(request: Request) -> LocalityService:

@@ -21,6 +21,18 @@ _REMEDIATIONS = (
     " ORDER BY id, revision DESC LIMIT 1 BY id"
 )
 
+_PAST = (
+    "SELECT json FROM findings_latest WHERE (a_device = {device:String} OR z_device = {device:String})"
+    " AND resolved_at >= fromUnixTimestamp64Nano({since:Int64}, 'UTC') AND status = 'resolved'"
+    " ORDER BY started_at DESC, id LIMIT 100"
+)
+
+
+def query_past_findings(client: QueryClient, device: str, since_ns: int) -> list[Finding]:
+    """Return the findings at a device or one of its links that ended since a time, newest first, 100 at most."""
+    rows = client.query(_PAST, {"device": device, "since": since_ns})
+    return [codec.from_json(Finding, json) for (json,) in rows]
+
 
 def by_id_prefix(client: QueryClient, prefix: str) -> tuple[list[Finding], list[Remediation]]:
     """Return all revisions of the findings with this prefix of the id or parent id, and their remediations."""

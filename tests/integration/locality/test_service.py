@@ -12,13 +12,16 @@ import pytest
 from lab.constants import with_constants
 from lab.world.demo_fabric import DemoShape, inventory
 from streams.config.kafka import KafkaSettings
+from streams.config.settings import Settings
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.health.health import Health, HealthParams
 from streams.locality.params import LocalityParams
 from streams.report.locality.reader import read_locality
-from streams.report.locality.server import serve
 from streams.report.locality.service import LocalityService
+from streams.report.top.state import TopState
+from streams.report.web.answers import Answers
+from streams.report.web.server import serve
 from streams.runtime.admin import ensure_topics
 from streams.runtime.topic_io import inventory_records, publish, read_to_end
 from streams.wire.models import Condition, Finding, HostLocality, HostUsability, Severity, Status, Subject
@@ -56,8 +59,9 @@ async def running(kafka: KafkaSettings) -> AsyncIterator[aiohttp.ClientSession]:
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     params = with_constants(LocalityParams, max_waiting=2)(port=0)
     service = LocalityService(kafka, params, time.time_ns, time.monotonic)
+    answers = Answers(Settings(kafka=kafka), TopState(), service)
     health = Health(HealthParams(), time.monotonic)
-    task = asyncio.create_task(serve(service, params, TOKEN, health, address.set_result))
+    task = asyncio.create_task(serve(answers, params, TOKEN, health, address.set_result))
     try:
         async with aiohttp.ClientSession(await address, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
             async with asyncio.timeout(60):

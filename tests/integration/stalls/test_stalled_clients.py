@@ -18,7 +18,7 @@ from streams.embedded.kafka_data_dir import free_ports
 from streams.health.health import Health, HealthParams
 from streams.health.status_server import StatusServer
 from streams.locality.params import LocalityParams
-from streams.report.locality.server import http_server, listen
+from streams.report.web.server import http_server, listen
 
 pytestmark = pytest.mark.timeout(120)
 STALL_S = 1.0

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,8 +16,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streams.health.health import Health
 from streams.health.status_server import stop_of, supervised
 from streams.locality.params import LocalityParams
-from streams.report.locality.http import application
-from streams.report.locality.service import LocalityService
+from streams.report.web.answers import Answers
+from streams.report.web.application import application
 from streams.wire.errors import Misconfigured
 
 _STOP_S = 2
@@ -56,6 +57,8 @@ def http_server(app: ASGIApp, params: LocalityParams, request_s: float = REQUEST
         lifespan="off", loop="none", limit_concurrency=_CONNECTIONS, timeout_keep_alive=_IDLE_S,
         timeout_graceful_shutdown=_STOP_S, h11_max_incomplete_event_size=_HEADER_BYTES,
         ssl_certfile=params.cert_file, ssl_keyfile=params.key_file,
+        ssl_ca_certs=params.client_ca_file and str(params.client_ca_file),
+        ssl_cert_reqs=ssl.CERT_REQUIRED if params.client_ca_file else ssl.CERT_NONE,
     )  # fmt: skip
     try:
         config.load()
@@ -67,12 +70,12 @@ def http_server(app: ASGIApp, params: LocalityParams, request_s: float = REQUEST
 
 
 async def serve(
-    service: LocalityService, params: LocalityParams, token: str, health: Health, on_start: Callable[[str], None]
+    answers: Answers, params: LocalityParams, token: str, health: Health, on_start: Callable[[str], None]
 ) -> None:
     """Serve until SIGINT or SIGTERM; `on_start` receives the address."""
     listener = listen(params)
-    server = http_server(application(service, params, token), params)
-    health.ready_while("locality", service.problem)
+    server = http_server(application(answers, params, token), params)
+    health.ready_while("locality", answers.locality.problem)
     health.started()
 
     def stop() -> None:
@@ -84,7 +87,7 @@ async def serve(
         loop.add_signal_handler(number, stop)
     scheme = "https" if params.cert_file else "http"
     name = f"[{params.host}]" if ":" in params.host else params.host
-    following = asyncio.create_task(service.run(), name="locality")
+    following = asyncio.create_task(answers.follow(), name="topics")
     on_start(f"{scheme}://{name}:{listener.getsockname()[1]}")
     serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
     try:
