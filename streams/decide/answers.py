@@ -103,7 +103,7 @@ def _on_order_result(core: Core, remedy: Remedy, result: RemediationResult) -> N
         if not own.accepted_by and repairs.is_order_allowed(core, remedy):
             own.accepted_by, own.issued_ns = result.actor, core.now_ns
             if own.record.action in REPAIR_ACTIONS:
-                remedies.forget_restores(core, remedy)
+                remedies.supersede_restores(core, remedy, by_repair=True)
             own.record = core.emit(
                 replace(
                     own.record, state=State.ACCEPTED, reason="accepted", actor=result.actor, instance=result.instance
@@ -115,20 +115,37 @@ def _on_order_result(core: Core, remedy: Remedy, result: RemediationResult) -> N
     action, detail = own.record.action, f": {result.detail}" if result.detail else ""
     remedy.restarts += action is Action.REBOOT_HOST
     if result.outcome is not Outcome.DONE:
-        fail = remedies.fail_order if action in REPAIR_ACTIONS else repairs.fail_restore
+        is_repair = action in REPAIR_ACTIONS
+        fail = remedies.fail_order if is_repair else repairs.fail_restore
         fail(core, remedy, f"failed{detail}", State.FAILED, result.actor)
+        if is_repair:
+            remedies.supersede_restores(core, remedy, by_repair=False)
         return
     remedies.close_order(core, remedy, f"done{detail}", State.CLOSED, result.actor, answered=True)
     _on_order_done(core, remedy, action, f"done{detail}", result.actor)
 
 
 def _on_late_order_result(core: Core, remedy: Remedy, past: PastOrder, result: RemediationResult) -> None:
-    """Process the result of an order that is not open any more: it changed the target in any state."""
-    if result.outcome not in _FINAL or not _is_of_acceptor(result, past.accepted_by, past):
+    """Process the result of an order that is not open any more: it changed the target in any state.
+
+    After a repair that was accepted later, the target may be in service or not: it counts as out until the repair
+    fails, or until it qualifies.
+    """
+    if result.outcome not in _FINAL or past.is_done or not _is_of_acceptor(result, past.accepted_by, past):
         return
-    del remedy.past_orders[result.remediation_id], core.owners[result.remediation_id]
-    if result.outcome is Outcome.DONE and remedy.isolates:
-        detail = f": {result.detail}" if result.detail else ""
+    detail = f": {result.detail}" if result.detail else ""
+    is_repair = past.action in REPAIR_ACTIONS
+    past.is_done = result.outcome is Outcome.DONE and past.is_outdated and remedies.has_pending_repair(remedy)
+    if not past.is_done:
+        del remedy.past_orders[result.remediation_id], core.owners[result.remediation_id]
+    if result.outcome is not Outcome.DONE:
+        if is_repair:
+            remedies.supersede_restores(core, remedy, by_repair=False)
+    elif past.is_outdated:
+        reason = f"restore done late{detail}; a repair was accepted after it, so that the target must qualify"
+        record, is_open = replace(remedy.record, reason=reason, actor=result.actor), remedy.state is not State.CLOSED
+        remedy.record = core.emit(record, is_open=is_open)
+    elif is_repair or remedy.isolates:
         _on_order_done(core, remedy, past.action, f"done late{detail}", result.actor)
 
 

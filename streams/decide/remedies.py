@@ -330,11 +330,28 @@ def close_order(
     core.emit(replace(own.record, state=last, reason=reason, actor=actor, verdict=verdict, **changes), is_open=False)
 
 
-def forget_restores(core: Core, remedy: Remedy) -> None:
-    """Discard the former restores once automation begins a repair: their late results are older than the repair."""
-    for identity in [one for one, past in remedy.past_orders.items() if past.action not in REPAIR_ACTIONS]:
-        del remedy.past_orders[identity]
-        core.owners.pop(identity, None)
+def supersede_restores(core: Core, remedy: Remedy, *, by_repair: bool) -> None:
+    """Process that automation accepted a repair after the restores without a result, or that this repair failed.
+
+    A failed repair changed nothing, so that a restore that was done meanwhile counts, unless another repair is pending.
+    """
+    if not by_repair and has_pending_repair(remedy):
+        return
+    done = [identity for identity, past in remedy.past_orders.items() if past.is_done]
+    for past in remedy.past_orders.values():
+        past.is_outdated = by_repair and past.action not in REPAIR_ACTIONS
+    for identity in done:
+        del remedy.past_orders[identity], core.owners[identity]
+    if done and not by_repair:
+        move(core, remedy, Event.RESTORED, "restore done late; the repair after it failed")
+
+
+def has_pending_repair(remedy: Remedy) -> bool:
+    """Return whether automation accepted a repair and has not answered."""
+    own = remedy.order
+    pending = [own.record.action] if own is not None and own.accepted_by else []
+    pending += [past.action for past in remedy.past_orders.values()]
+    return any(action in REPAIR_ACTIONS for action in pending)
 
 
 def fail_order(core: Core, remedy: Remedy, reason: str, last: State, actor: str = ACTOR) -> None:

@@ -152,6 +152,10 @@ class PastOrder:
     action: Action
     accepted_by: str
     instance: str = ""
+    is_outdated: bool = False
+    """True of a restore, if a repair was accepted after it: the order in which both were carried out is unknown."""
+    is_done: bool = False
+    """True if its DONE arrived while such a repair had no result."""
 
 
 @dataclass(slots=True)

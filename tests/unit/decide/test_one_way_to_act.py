@@ -261,6 +261,51 @@ def test_a_late_result_of_a_restore_counts(closed_by: str) -> None:
     assert remediations(stage.process([answer(restore)])) == [], "once"
 
 
+def repaired_again(stage: Decide) -> tuple[Remediation, Remediation, Remediation]:
+    """Return a drain, its restore, which has no answer, and the repair that automation accepted after that."""
+    drain, restore = restoring(stage)
+    accept(stage, restore)
+    stage.process([*sound(LINK, 1010, 1700), port_states("p1-l0", t=1701, u0=2)])
+    t, found = 1701.0, advance(stage, 1701)
+    while not (repair := [one for one in orders(found) if one.state is State.APPROVED]):
+        t += 600
+        found = advance(stage, t)
+    accept(stage, repair[0])
+    return drain, restore, repair[0]
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["before the repair's", "after the repair's"])
+@pytest.mark.parametrize(
+    ("outcome", "state"), [(Outcome.FAILED, State.PROBATION), (Outcome.DONE, State.VERIFYING)], ids=["failed", "done"]
+)
+def test_the_late_result_of_a_restore_counts_after_a_newer_repair(
+    is_first: bool, outcome: Outcome, state: State
+) -> None:
+    """A failed repair changed nothing, so that the link is in service; after a repair that was done it must qualify."""
+    stage = deciding()
+    drain, restore, repair = repaired_again(stage)
+    for one in (answer(restore), answer(repair, outcome))[:: 1 if is_first else -1]:
+        assert remediations(stage.process([one])), "published"
+    assert (open_states(stage)[drain.id], out_of_service(stage)) == (state, [LINK] if outcome is Outcome.DONE else [])
+    assert remediations(stage.process([answer(restore), answer(repair, outcome)])) == [], "once"
+
+
+def test_the_late_result_of_a_repair_counts_while_its_target_is_verified() -> None:
+    """A person reported the repair meanwhile: only readings after the last repair prove anything."""
+    stage = deciding()
+    drain = drained(stage)
+    (repair,) = orders(advance(stage, 11))
+    accept(stage, repair)
+    stage.process([control(ControlKind.REPAIRED, drain.id, 12)])
+    advance(stage, 500)
+    found = remediations(stage.process([answer(repair)]))
+    assert [(one.id, one.state) for one in found] == [(drain.id, State.VERIFYING)]
+    stage.process(sound(LINK, 12, 1300))
+    assert advance(stage, 1300) == [], "it qualifies 900 s after the second repair"
+    stage.process(sound(LINK, 1300, 1500))
+    assert State.RESTORING in [one.state for one in advance(stage, 1500)]
+
+
 @pytest.mark.parametrize("end", [ControlKind.CLOSE, ControlKind.RETURNED])
 def test_a_late_result_of_a_drain_counts_after_a_person_ended_it(end: ControlKind) -> None:
     """Automation does not read the end, so it goes on."""
