@@ -22,7 +22,7 @@ from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Job
 from streams.wire.retry import Backoff, Failure, retry
 from streams.wire.standalone_consumer import AWAY, open_consumer, read_compacted
-from streams.wire.topics import JOBS, Access
+from streams.wire.topics import JOBS, SCHEDULERS, Access
 
 _log = structlog.get_logger("railsight.jobs")
 
@@ -163,7 +163,7 @@ def _reported(snapshot: Snapshot) -> tuple[Job, ...]:
 
 
 SPEC = Spec(
-    "jobs", Params, collect, read_once, part="jobs", access=lambda _: Access(reads=(JOBS,), writes=(JOBS,)),
+    "jobs", Params, collect, read_once, part="jobs", access=lambda _: Access(reads=(JOBS,), writes=(JOBS, SCHEDULERS)),
     example="--set slurm.team_by=user --once --print",
 )  # fmt: skip
 """Its principal reads its own jobs back, and may not write telemetry."""

@@ -14,8 +14,8 @@ import structlog
 from collectors.core.context import CollectorContext
 from streams.wire.bounds import MAX_TIME_NS, NAME_CHARACTERS, shortened
 from streams.wire.errors import Reject
-from streams.wire.models import Job
-from streams.wire.topics import JOBS, Record, encode, tombstone
+from streams.wire.models import Job, SchedulerAnswer
+from streams.wire.topics import JOBS, SCHEDULERS, Record, encode, tombstone
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +189,7 @@ def _ended(job: Job, at_ns: int, state: str) -> Job:
 
 
 _NAMES = 5
+_REPORT_NS = 30_000_000_000
 
 
 def hidden_problem(hidden: frozenset[str]) -> str:
@@ -214,6 +215,10 @@ class JobFeed:
         """Records that the full buffer refused, by key: they are offered again, because nothing else repeats them."""
         self._answered_ns = context.clock.now_ns()
         self._problem: str | None = "no answer yet"
+        self._complete_ns: int | None = None
+        """The time of the last complete answer."""
+        self._reported: tuple[int, str] = (0, "")
+        """The time and the problem of the last report."""
         self._hidden: frozenset[str] = frozenset()
         self._hidden_problem = ""
         context.health.ready_while(f"scheduler {name}", lambda: self._problem or self._hidden_problem)
@@ -234,6 +239,10 @@ class JobFeed:
         self._context.metrics.add("updates", self._name, len(snapshot.jobs))
         self._check_hidden(snapshot)
         self._publish(self._ledger.observe(snapshot, now_ns))
+        problem = self._hidden_problem or "; ".join(snapshot.unreadable[:_NAMES])
+        if not problem:
+            self._complete_ns = now_ns
+        self._report(now_ns, problem)
         for job in self._ledger.expire(now_ns):
             self._offer(tombstone(JOBS, encode(JOBS, job).key.decode()))
 
@@ -255,8 +264,22 @@ class JobFeed:
             _log.warning("scheduler does not answer, the last known jobs stay", scheduler=self._name, why=why)
             self._problem = why
         now_ns = self._context.clock.now_ns()
+        self._report(now_ns, why)
         if now_ns - self._answered_ns > self._stale_ns:
             self._publish(self._ledger.mark_stale(now_ns))
+
+    def _report(self, now_ns: int, problem: str) -> None:
+        """Publish the age of the last complete answer, every 30 s and when the problem changes, once there is one.
+
+        Jobs are sent before it, so that its reader has the jobs of that answer; without reports it becomes old.
+        """
+        sent_ns, sent = self._reported
+        if self._complete_ns is None or self._refused or (now_ns - sent_ns < _REPORT_NS and sent == problem):
+            return
+        text = shortened("", problem, NAME_CHARACTERS)
+        own = SchedulerAnswer(self._name, max(0, now_ns - self._complete_ns), text)
+        if self._context.publisher.offer(encode(SCHEDULERS, own)):
+            self._reported = now_ns, problem
 
     def _publish(self, jobs: Iterable[Job]) -> None:
         refused, self._refused = self._refused, {}

@@ -38,8 +38,8 @@ from streams.fabric.inventory import Inventory
 from streams.instrument.clock import Clock
 from streams.wire.errors import Misconfigured
 from streams.wire.inventory_topic import to_chunks
-from streams.wire.models import Job
-from streams.wire.topics import INVENTORY, JOBS, PROBES, Access, encode
+from streams.wire.models import Job, SchedulerAnswer
+from streams.wire.topics import INVENTORY, JOBS, PROBES, SCHEDULERS, Access, encode
 
 _TRUTH_EVERY_S = 1.0
 """The interval of writing the truth about bad links, because repairs change it."""
@@ -207,6 +207,8 @@ async def collect(params: Params, context: CollectorContext) -> None:
         sys.stdout.flush()
         while True:
             await asyncio.sleep(_TRUTH_EVERY_S)
+            if isinstance(context.publisher, KafkaPublisher):
+                context.publisher.offer(encode(SCHEDULERS, SchedulerAnswer("sim")))
             if probes is not None:
                 for report in probes.due(clock.now_ns()):
                     context.publisher.offer(encode(PROBES, report), rows=len(report.flow_sent))
@@ -221,6 +223,7 @@ def _truth(world: DemoWorld) -> list[TruthRow]:
 
 
 SPEC = Spec(
-    "sim", Params, collect, part="sim", needs_kafka=False, access=lambda _: Access(writes=(INVENTORY, JOBS, PROBES)),
+    "sim", Params, collect, part="sim", needs_kafka=False,
+    access=lambda _: Access(writes=(INVENTORY, JOBS, SCHEDULERS, PROBES)),
     example="--set folder=sim --set faults_s=600",
 )  # fmt: skip

@@ -207,6 +207,7 @@ class Core:
                 now, self.params, fabric.topology, self.controls, fabric.links, self.state.isolations,
                 fabric.capacity, frozenset(self.lost.values()) | self.controls.maintained(now),
                 frozenset(self.miscabled.values()), frozenset(end.device for end in dead if end is not None),
+                self.state.schedulers,
             )  # fmt: skip
         return self._context
 

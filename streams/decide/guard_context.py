@@ -13,7 +13,7 @@ from streams.decide.params import DecideParams
 from streams.decide.state import Isolations
 from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology, TopologyLink
-from streams.wire.models import Action, Control, Endpoint, Finding, Subject
+from streams.wire.models import Action, Control, Endpoint, Finding, SchedulerAnswer, Subject
 
 
 class ControlsView(Protocol):
@@ -116,6 +116,8 @@ class GuardContext:
     """Ids of links with an open finding that their LLDP neighbors contradict the inventory."""
     dead: Collection[str] = ()
     """Devices that are proven dead, without those that only restart."""
+    schedulers: Mapping[str, SchedulerAnswer] = field(default_factory=dict)
+    """Scheduler -> how well it answers the jobs collector."""
     approved_by: str = ""
     """The person who approved the proposal; satisfies guards that ask for approval, but lifts no denial."""
     computed: Computed = field(default_factory=Computed)

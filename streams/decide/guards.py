@@ -217,16 +217,22 @@ def cool_down(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 def job(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Ask for approval of an action that interrupts a job, or may: jobs are not recent, or on unknown hosts."""
+    """Ask for approval of an action that interrupts a job, or may: an answer is old, or a host is unknown."""
     if proposal.action not in INTERRUPTS_JOB:
         return None
-    if not context.topology.jobs:
-        return GuardResult(Verdict.NEEDS_APPROVAL, 13, "job", 0)
     if jobs := context.topology.jobs_on(proposal.devices, context.now_ns):
         return GuardResult(Verdict.NEEDS_APPROVAL, 13, "job", 0, len(jobs), ", ".join(jobs))
-    unchanged_s = (context.now_ns - context.topology.placement.changed_ns(context.now_ns)) / 1e9
-    if unchanged_s > _UNCHANGED_S:
-        return GuardResult(Verdict.NEEDS_APPROVAL, 13, "age of jobs", _UNCHANGED_S, unchanged_s)
+    if not context.schedulers:
+        return GuardResult(Verdict.NEEDS_APPROVAL, 13, AGE_OF_JOBS, _ANSWER_S, None, "no scheduler has answered")
+    oldest = min(context.schedulers.values(), key=lambda one: (one.answered_ns, one.name))
+    newest_ns = max(one.answered_ns for one in context.schedulers.values())
+    age_s = (context.now_ns - oldest.answered_ns) / 1e9
+    if age_s > _ANSWER_S or (context.now_ns - newest_ns) / 1e9 < -_ANSWER_S:
+        text = f"the last complete answer of scheduler {oldest.name} is {age_s:.0f} s old"
+        return GuardResult(
+            Verdict.NEEDS_APPROVAL, 13, AGE_OF_JOBS, _ANSWER_S, age_s,
+            f"{text}: {oldest.problem}" if oldest.problem else text,
+        )  # fmt: skip
     if jobs := context.topology.jobs_on_unknown_hosts(context.now_ns):
         names = ", ".join(jobs[:_SHOWN]) + (", …" if len(jobs) > _SHOWN else "")
         return GuardResult(
@@ -237,8 +243,10 @@ def job(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 _SHOWN = 5
 
-_UNCHANGED_S = 86_400
-"""If no job began or ended for a day, the scheduler or its collector may not answer (choice)."""
+AGE_OF_JOBS = "age of jobs"
+
+_ANSWER_S = 300
+"""The age at which a scheduler's last complete answer does not count (choice): ten reports of the jobs collector."""
 
 
 GUARDS: tuple[Guard, ...] = (

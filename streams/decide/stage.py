@@ -34,12 +34,17 @@ from streams.wire.models import (
     ReadingsHeartbeat,
     Remediation,
     RemediationResult,
+    SchedulerAnswer,
 )
 from streams.wire.stage import Output
 from streams.wire.topics import CONTROLS, REMEDIATION_RESULTS, REMEDIATIONS, Headers, Record, Topic
 
 if TYPE_CHECKING:
     from streams.wire.signatures import SignatureVerifier, Signer
+
+
+_SILENT_NS = 30 * 86_400_000_000_000
+"""A scheduler that is removed from the configuration of the jobs collector counts for 30 days (choice)."""
 
 
 class Decide:
@@ -136,6 +141,8 @@ class Decide:
                 self._on_control(message)
             elif isinstance(message, PortStates | ReadingsHeartbeat | PortQuality | PortModules):
                 self._fabric.update(message)
+            elif isinstance(message, SchedulerAnswer):
+                self._state.schedulers[message.name] = message
             core.settle()
         if self._must_revoke:
             self._must_revoke = False
@@ -160,6 +167,8 @@ class Decide:
         if is_again:
             state.is_changed, state.evaluated_ns = False, now
             state.isolations.prune(now)
+            for name in [one.name for one in state.schedulers.values() if now - one.arrived_at_ns > _SILENT_NS]:
+                del state.schedulers[name]
             decisions.prune(core)
             decisions.revoke_denied(core)
         self._process_deferred()

@@ -23,6 +23,7 @@ from streams.wire.models import (
     Remediation,
     RemediationState,
     RepairStep,
+    SchedulerAnswer,
     Severity,
     Verdict,
 )
@@ -300,6 +301,8 @@ class DecideState:
     """Target id -> its identity, for the targets of remediations and isolations."""
     control_identities: dict[str, Identity] = field(default_factory=dict)
     """Control id -> the identity of its subject, as of the snapshot; in those of earlier versions by subject."""
+    schedulers: dict[str, SchedulerAnswer] = field(default_factory=dict)
+    """Scheduler -> how well it answers."""
     links: dict[str, Any] = field(default_factory=dict)
     """The state of LinkStates, as of the snapshot."""
     traffic: list[list[Any]] = field(default_factory=list)

@@ -5,7 +5,7 @@ Allocations of one job on one host that overlap or touch are merged. A JobPlacem
 one, so that a computation uses the same jobs throughout. Look-up tables are built on first use.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -66,16 +66,6 @@ class JobPlacement:
     @cached_property
     def _of_job(self) -> "_Timelines":
         return _Timelines(self._rows, attrgetter("job"))
-
-    @cached_property
-    def _changes_ns(self) -> list[int]:
-        known = map(_allocation, self._rows)
-        return sorted({at_ns for one in known for at_ns in (one.start_ns, one.end_ns) if at_ns < FOREVER})
-
-    def changed_ns(self, at_ns: int) -> int:
-        """Return the newest start or end of an allocation up to a time; 0 if there is none."""
-        place = bisect_right(self._changes_ns, at_ns)
-        return self._changes_ns[place - 1] if place else 0
 
     def jobs_on(self, devices: Iterable[str], at_ns: int) -> tuple[str, ...]:
         """Return the jobs on any of these hosts at a time, sorted."""

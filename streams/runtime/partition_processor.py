@@ -27,7 +27,7 @@ from streams.wire import topics
 from streams.wire.batch_fetch import FetchedRecord
 from streams.wire.bounds import clean
 from streams.wire.errors import Reject
-from streams.wire.models import IDLE_NS, Control, Message, Progress, Rejected, Snapshot
+from streams.wire.models import IDLE_NS, Control, Message, Progress, Rejected, SchedulerAnswer, Snapshot
 from streams.wire.stage import (
     MeteredStage,
     Output,
@@ -370,6 +370,8 @@ class PartitionProcessor:
                 message = self._verifier.decode(topic, record, self._on_refusal)
             if isinstance(message, Control):
                 return replace(message, arrived_at_ns=record.timestamp * _MS, offset=record.offset)
+            if isinstance(message, SchedulerAnswer):
+                return replace(message, arrived_at_ns=record.timestamp * _MS)
             if (clock := self._arrivals.get(topic.name)) is None:
                 return message
             return dated_by_arrival(message, clock.arrived_ns(record.timestamp))

@@ -332,6 +332,19 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulerAnswer:
+    name: str
+    age_ns: int = 0
+    problem: str = ""
+    arrived_at_ns: int = 0
+
+    @property
+    def answered_ns(self) -> int:
+        """Return the time of the last complete answer by the broker's clock."""
+        return self.arrived_at_ns - self.age_ns
+
+
+@dataclass(frozen=True, slots=True)
 class Rejected:
     topic: str
     partition: int

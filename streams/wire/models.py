@@ -466,6 +466,7 @@ Message = (
     | Snapshot
     | InventoryChunk
     | Job
+    | SchedulerAnswer
     | Rejected
     | InputLoss
 )

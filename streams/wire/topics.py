@@ -74,6 +74,7 @@ TELEMETRY = (SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, PROBES)
 TARGETS = Topic("railsight.targets.v1", None, _TELEMETRY, _DAY)
 INVENTORY = Topic("railsight.inventory.v1", m.InventoryChunk, PartitionScheme.SINGLE)
 JOBS = Topic("railsight.jobs.v1", m.Job, PartitionScheme.SINGLE)
+SCHEDULERS = Topic("railsight.schedulers.v1", m.SchedulerAnswer, PartitionScheme.SINGLE)
 SYMPTOMS = Topic(
     "railsight.symptoms.v1",
     m.Symptom,
@@ -143,9 +144,9 @@ SNAPSHOTS = {
 }
 
 TOPICS: tuple[Topic, ...] = (
-    SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, PROBES, TARGETS, INVENTORY, JOBS, SYMPTOMS, SUMMARIES, EPISODES,
-    PORT_STATES, FINDINGS, FINDINGS_OPEN, PROGRESS, REMEDIATIONS, REMEDIATIONS_OPEN, REMEDIATION_RESULTS, CONTROLS,
-    CONTROL_ANSWERS, LEMONS, TOPOLOGY, REJECTED, INPUT_LOSSES, *SNAPSHOTS.values(),
+    SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, PROBES, TARGETS, INVENTORY, JOBS, SCHEDULERS, SYMPTOMS, SUMMARIES,
+    EPISODES, PORT_STATES, FINDINGS, FINDINGS_OPEN, PROGRESS, REMEDIATIONS, REMEDIATIONS_OPEN, REMEDIATION_RESULTS,
+    CONTROLS, CONTROL_ANSWERS, LEMONS, TOPOLOGY, REJECTED, INPUT_LOSSES, *SNAPSHOTS.values(),
 )  # fmt: skip
 BY_NAME = {topic.name: topic for topic in TOPICS}
 
@@ -280,6 +281,7 @@ _KEYS: Mapping[type, Callable[[Any], str]] = {
     m.HostLocality: attrgetter("host"),
     m.InventoryChunk: "{0.digest}/{0.chunk}".format,
     m.Job: lambda job: f"{job.job}/{job.device}/{job.run}" if job.run else f"{job.job}/{job.device}",
+    m.SchedulerAnswer: attrgetter("name"),
     m.StateTransfer: attrgetter("pod"),
     # Two generations alternate, so that an incomplete snapshot does not overwrite the last complete one. Two more
     # belong to snapshots that were read back before (streams/runtime/snapshots.py).

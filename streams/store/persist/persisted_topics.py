@@ -1,6 +1,6 @@
 """Lists the persisted topics, with the builder of their rows and the identities restored after a restart.
 
-The -open topics (they repeat messages of other topics), snapshots, targets and summaries are not persisted.
+The -open topics (they repeat messages of other topics), snapshots, targets, schedulers and summaries are not persisted.
 """
 
 from collections.abc import Callable, Hashable

@@ -2201,6 +2201,39 @@ class Job(_message.Message):
 Global___Job: _TypeAlias = Job  # noqa: Y015
 
 @_typing.final
+class SchedulerAnswer(_message.Message):
+    """How well a scheduler answers the jobs collector. Topic railsight.schedulers.v1, key name, compacted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    AGE_NS_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    ARRIVED_AT_NS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    age_ns: _builtins.int
+    """since its last complete answer, by the collector's clock, when this was sent"""
+    problem: _builtins.str
+    """the reason why the newest answer is missing or not complete; empty if it is"""
+    arrived_at_ns: _builtins.int
+    """at the broker; set by the reader, ignored in a record"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        age_ns: _builtins.int = ...,
+        problem: _builtins.str = ...,
+        arrived_at_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["age_ns", b"age_ns", "arrived_at_ns", b"arrived_at_ns", "name", b"name", "problem", b"problem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SchedulerAnswer: _TypeAlias = SchedulerAnswer  # noqa: Y015
+
+@_typing.final
 class Rejected(_message.Message):
     """An unreadable message. Topic railsight.rejected.v1, key topic/partition/offset."""
 

@@ -26,6 +26,7 @@ CONTENT = {
     "railsight.targets.v1": "empty: Kafka divides targets among collectors by its partitions",
     "railsight.inventory.v1": "the inventory, in chunks",
     "railsight.jobs.v1": "jobs and their hosts",
+    "railsight.schedulers.v1": "the age of the last complete answer of each scheduler",
     "railsight.symptoms.v1": "observations of `measure` at ports and devices",
     "railsight.summaries.v1": "windows of `measure`, by port and group of peers",
     "railsight.episodes.v1": "episodes of `correlate`, before root causes are known",

@@ -29,6 +29,7 @@ from streams.wire.models import (
 from streams.wire.models import RemediationState as State
 from tests.fixtures.decide_stage import (
     TOP,
+    Scheduled,
     accept,
     carry_out,
     deciding,
@@ -98,8 +99,8 @@ FOLLOWING = {Action.RESTORE_LINK, Action.UNCORDON_HOST, Action.REBOOT_HOST}
 
 
 def acting() -> Decide:
-    """Return the stage with the shipped policy; a job on another host, so that jobs are known."""
-    stage = deciding()
+    """Return the stage with the shipped policy, and a job on another host."""
+    stage = deciding(stage=Scheduled)
     begin = datetime.fromtimestamp(at(0) / 1e9, UTC).isoformat()
     stage.set_topology(topology(inventory(jobs=[job("llm", "p2-h2", begin)])))
     return stage

@@ -24,6 +24,7 @@ from streams.wire.models import (
 from streams.wire.models import RemediationState as State
 from tests.fixtures.decide_stage import (
     TOP,
+    Scheduled,
     accept,
     answer,
     carry_out,
@@ -50,7 +51,7 @@ def jobs_on(*hosts: str) -> Topology:
 
 def with_jobs(*hosts: str, **changes: Any) -> Decide:
     """Return the stage of such a fabric."""
-    stage = deciding(**changes)
+    stage = deciding(stage=Scheduled, **changes)
     stage.set_topology(jobs_on(*hosts))
     return stage
 

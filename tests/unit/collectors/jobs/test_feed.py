@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from collectors.core.context import CollectorContext
 from collectors.jobs.ledger import JobFeed, Ledger, Snapshot
-from streams.wire.models import Job
+from streams.wire.models import Job, SchedulerAnswer
 from streams.wire.topics import JOBS
 from tests.fakes.publisher import RecordingPublisher
 
@@ -65,13 +65,28 @@ def test_what_the_buffer_refuses_is_offered_again_in_its_newest_form() -> None:
     assert made.jobs == [ended]
 
 
+def test_the_age_of_the_last_complete_answer_is_reported() -> None:
+    """Every 30 s and when the problem changes; jobs that the answer does not show, and no answer, make it old."""
+    made = Feed()
+    made.at(105).feed.failed("slurmctld: no answer")
+    assert made.publisher.of(SchedulerAnswer) == [], "no answer is known"
+    whole, cut = Snapshot((A,), {"1": 0}), Snapshot((A,), {"1": 0}, unreadable=("job 7 has no id",))
+    for at_s, snapshot in ((110, whole), (120, whole), (140, whole), (150, cut), (160, cut), (190, cut), (200, whole)):
+        made.at(at_s).feed.observe(snapshot)
+    made.at(220).feed.failed("slurmctld: no answer")
+    assert [(one.age_ns // S, one.problem) for one in made.publisher.of(SchedulerAnswer)] == [
+        (0, ""), (0, ""), (10, "job 7 has no id"), (50, "job 7 has no id"), (0, ""), (20, "slurmctld: no answer"),
+    ]  # fmt: skip
+
+
 def test_an_old_job_is_deleted_by_its_key() -> None:
     """A tombstone of the stay and run."""
     made = Feed()
     run = replace(A, run=2, end_ns=200 * S)
     made.at(201).feed.observe(Snapshot((run,), {"1": 2}))
     made.at(4_000).feed.observe(Snapshot((), {}))
-    assert [(record.topic, record.key, record.value is None) for record in made.publisher.records] == [
+    records = [record for record in made.publisher.records if record.topic is JOBS]
+    assert [(record.topic, record.key, record.value is None) for record in records] == [
         (JOBS, b"1/h0/2", False), (JOBS, b"1/h0/2", True),
     ]  # fmt: skip
 
