@@ -30,10 +30,7 @@ class _AlterStruct(RequestStruct):  # type: ignore[misc] # aiokafka is untyped
     API_VERSION = 0
     RESPONSE_TYPE = _AlterResponse
     SCHEMA = Schema(
-        (
-            "entries",
-            Array(("entity", _ENTITY), ("ops", Array(("key", _TEXT), ("value", Float64), ("remove", Boolean)))),
-        ),
+        ("entries", Array(("entity", _ENTITY), ("ops", _OPERATIONS))),
         ("validate_only", Boolean),
     )
 

@@ -57,7 +57,8 @@ _SESSION = _TAG + _COUNTER
 _PRINCIPAL = _SESSION + _ID + _RUN
 _MAX_RUNS = 32_768
 """The most verified runs whose keys are retained, of 2.6 kB each; the largest fabric has 16,384 hosts."""
-_MAX_DEVICES = 65_536
+_MAX_DEVICES = 262_144
+"""The most devices that are remembered over all runs and topics; the largest fabric has 21,504, in four topics."""
 _SHOWN = 200
 
 
@@ -213,20 +214,10 @@ class Scope:
         kind, _, devices = principal.partition("/")
         self._topics = KINDS[kind]
         self._patterns = (devices,) if kind in _ONE_DEVICE else devices.split(",")
-        self._known: dict[str, bool] = {}
 
     def permits(self, topic: str, device: str) -> bool:
         """Return whether the principal may report on a device in a topic."""
-        return topic in self._topics and bool(device) and self._has(device)
-
-    def _has(self, device: str) -> bool:
-        try:
-            return self._known[device]
-        except KeyError:
-            has = any(fnmatchcase(device, pattern) for pattern in self._patterns)
-            if len(self._known) < _MAX_DEVICES:
-                self._known[device] = has
-            return has
+        return topic in self._topics and any(fnmatchcase(device, pattern) for pattern in self._patterns)
 
 
 class ReadRecord(Protocol):
@@ -258,6 +249,7 @@ class MacVerifier:
         self._runs: dict[bytes, tuple[AESGCM, Scope]] = {}
         self._sessions: dict[str, dict[bytes, tuple[AESGCM, set[str]]]] = {one.name: {} for one in TELEMETRY}
         """Topic -> the run and principal of a header -> the key, and the devices on which it has reported."""
+        self._remembered = 0
         self._read_ns = -1
         self._secrets: dict[bytes, Secret] = {}
         self._read()
@@ -294,14 +286,21 @@ class MacVerifier:
             return message
         cipher, scope = self._runs[mac[_SESSION:]]
         device = getattr(message, "device", "")
-        if not scope.permits(topic.name, device):
+        if not (device and scope.permits(topic.name, device)):
             subject = f"report on {device}" if device else f"send {type(message).__name__}, which has no device,"
             self._refuse(topic, record, f"{scope.principal} may not {subject} in {topic.name}", on_refusal)
             return message
-        _, devices = self._sessions[topic.name].setdefault(mac[_SESSION:], (cipher, set()))
-        if len(devices) < _MAX_DEVICES:
-            devices.add(device)
+        self._remember(topic, mac[_SESSION:], cipher, device)
         return message
+
+    def _remember(self, topic: Topic, run: bytes, cipher: AESGCM, device: str) -> None:
+        """Let `decode` verify the next records of a run on this device; forget all at the limit."""
+        self._remembered += 1
+        if self._remembered > _MAX_DEVICES:
+            self._remembered = 1
+            for sessions in self._sessions.values():
+                sessions.clear()
+        self._sessions[topic.name].setdefault(run, (cipher, set()))[1].add(device)
 
     def _refuse(self, topic: Topic, record: ReadRecord, reason: str, on_refusal: OnRefusal) -> None:
         on_refusal(topic, record.offset, reason)

@@ -1,19 +1,23 @@
-"""The codec of every message, signed records, and the record batches of Kafka's clients."""
+"""The codec of every message, signed records, MACs of telemetry, and the record batches of Kafka's clients."""
 
+import tempfile
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from google.protobuf.message import DecodeError
 
-from streams.wire import codec, signatures, topics
+from streams.wire import codec, identity, signatures, topics
 from streams.wire.bounded_batches import BoundedRecords, bound_batches
 from streams.wire.errors import Reject
 from streams.wire.models import Message, Samples
 from streams.wire.samples_template_decoder import TemplateDecoder
-from streams.wire.topics import BY_NAME, CONTROLS, REMEDIATION_RESULTS, TOPICS, Record, Topic
+from streams.wire.topics import BY_NAME, CONTROLS, REMEDIATION_RESULTS, TELEMETRY, TOPICS, Record, Topic
 from streams.wire.v1 import telemetry_pb2
+from tests.fixtures.runtime_bindings import FakeRecord
 from tests.fixtures.wire_examples import EXAMPLES
 from tests.fuzz.target import BrokenPromise, Target, framed, frames
 
@@ -127,6 +131,52 @@ def _signed_seeds() -> Iterator[bytes]:
         yield framed(bytes([number]), signed.key, signed.value, *pairs)
 
 
+_SECRET = identity.Secret(bytes(32))
+
+
+@cache
+def _macs() -> identity.MacVerifier:
+    """Return a verifier of MACs whose secret is in a file of this process."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(_SECRET.value.hex())
+        file.flush()
+        return identity.MacVerifier(Path(file.name), is_required=True)
+
+
+@cache
+def _telemetry() -> tuple[Record, ...]:
+    """Return a record of each topic of telemetry with its MAC; all are accepted, and nothing else is."""
+    signer = identity.MacSigner([_SECRET.key_of("collector/*"), _SECRET.key_of("prober/host1")], draw=bytes)
+    found = []
+    for topic in TELEMETRY:
+        assert topic.model is not None
+        record = topics.encode(topic, EXAMPLES[topic.model])
+        if (header := signer.header(record)) is not None:
+            found.append(replace(record, headers=(header,)))
+    return tuple(found)
+
+
+def _parse_telemetry(data: bytes) -> None:
+    """Verify and decode a record of telemetry: topic, key, value, then names and values of headers."""
+    parts = list(frames(data))
+    if len(parts) < 3:
+        return
+    topic = TELEMETRY[parts[0][0] % len(TELEMETRY)] if parts[0] else TELEMETRY[0]
+    names = [name.decode("utf-8", "replace") for name in parts[3::2]]
+    record = Record(topic, parts[1], parts[2], tuple(zip(names, parts[4::2], strict=False)))
+    read = FakeRecord(0, record.value, record.headers, record.key)
+    _macs().decode(topic, read, lambda _topic, _offset, _reason: None)
+    if not any((one.topic, one.key, one.value) == (topic, record.key, record.value) for one in _telemetry()):
+        raise BrokenPromise(f"{topic.name}: a record without a valid MAC is accepted")
+
+
+def _telemetry_seeds() -> Iterator[bytes]:
+    for record in _telemetry():
+        assert record.value is not None
+        pairs = [part for name, value in record.headers for part in (name.encode(), value)]
+        yield framed(bytes([TELEMETRY.index(record.topic)]), record.key, record.value, *pairs)
+
+
 def _parse_batches(data: bytes) -> None:
     """Read the batches of a fetch response, as consumers do, and decode their records."""
     bound_batches()
@@ -156,6 +206,7 @@ TARGETS = (
     Target("wire-json", partial(_parse_message, _JSON), (Reject,), partial(_message_seeds, _JSON)),
     Target("wire-samples", _parse_samples, (), _samples_seeds),
     Target("wire-signed", _parse_signed, (Reject,), _signed_seeds),
+    Target("wire-identity", _parse_telemetry, (Reject,), _telemetry_seeds),
     # A batch decompresses to at most 32 MiB. aiokafka's C code raises SystemError for a message set of an old client
     # with a negative size, which no broker passes on.
     Target(

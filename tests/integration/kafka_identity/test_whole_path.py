@@ -305,8 +305,12 @@ async def check_path(path: WholePath, stack: ExitStack) -> None:
     async def is_bridged() -> bool:
         return bool(path.query(f"SELECT device FROM samples WHERE device = '{BRIDGED}' LIMIT 1"))
 
+    async def is_requested() -> bool:
+        return bool(path.query("SELECT device FROM events WHERE kind = 'watch' LIMIT 1"))
+
     async with run_beside(send_lines(path)):
         await until("a finding in ClickHouse with an alert", is_alerted, processes)
         await until("an answer of the automation", is_answered, processes)
         await until("the reading of the bridge in ClickHouse", is_bridged, processes)
+        await until("a request of `decide` for readings, with a MAC", is_requested, processes)
     assert path.query("SELECT reason FROM rejected LIMIT 5") == []

@@ -65,6 +65,9 @@ ATTACKS = {
         [one for port in ENDS for one in symbol_errors(port)], 600, invented=frozenset({f"LINK_DEGRADING {LINK}"}),
         actions=frozenset({f"DRAIN_LINK {LINK}"}),
     ),
+    "symbol errors at one end of an uplink": Attack(
+        list(symbol_errors(ENDS[1])), 600, invented=frozenset({f"LINK_DEGRADING {LINK}"}),
+    ),
     "healthy samples 1 ms after those of a real outage": Attack(
         healthy(LEAF, "s1"), 600, invented=frozenset({f"LINK_FLAP {LINK}"}), hidden=frozenset({f"LINK_DOWN {LINK}"}),
         actions=frozenset({f"OBSERVE {LINK}"}), world=SmallWorld(down={ENDS[0]: [(300, 600)]}),
