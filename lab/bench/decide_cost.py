@@ -26,7 +26,6 @@ from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.ids import device_id
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology, TopologyLink
-from streams.wire.internal_messages import PortState
 from streams.wire.models import (
     Action,
     Condition,
@@ -35,6 +34,7 @@ from streams.wire.models import (
     Coverage,
     Endpoint,
     Finding,
+    PortState,
     PortStates,
     Remediation,
     RemediationState,

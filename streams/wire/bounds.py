@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from streams.wire.errors import Reject
-from streams.wire.telemetry import IDLE_NS
+from streams.wire.models import IDLE_NS
 
 MAX_TIME_NS = 7_258_118_400 * 10**9
 """2200-01-01. int64 ends in 2262, so that sums with 62 years do not overflow."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from lab.world.health_noise import Fault
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology, TopologyLink
-from streams.wire.internal_messages import PortState
 from streams.wire.models import (
     Condition,
     PortQuality,
     PortReadings,
+    PortState,
     PortStates,
     ReadingsHeartbeat,
     Source,

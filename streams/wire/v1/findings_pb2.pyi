@@ -159,6 +159,7 @@ class Endpoint(_message.Message):
     SERIAL_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     port: _builtins.str
+    """Optional from here."""
     serial: _builtins.str
     """of the NIC or transceiver where known"""
     def __init__(
@@ -203,7 +204,9 @@ class Subject(_message.Message):
     team: _builtins.str
     """the responsible team"""
     @_builtins.property
-    def a(self) -> Global___Endpoint: ...
+    def a(self) -> Global___Endpoint:
+        """Optional from here."""
+
     @_builtins.property
     def z(self) -> Global___Endpoint:
         """absent if the subject has one end"""
@@ -259,6 +262,7 @@ class Evidence(_message.Message):
     statement: _builtins.str
     """one sentence a person can check"""
     metric: _builtins.str
+    """Optional from here."""
     observed: _builtins.float
     expected: _builtins.float
     """threshold or peers' median"""
@@ -330,7 +334,9 @@ class BlastRadius(_message.Message):
     capacity_lost_ratio: _builtins.float
     """of what the hosts have when healthy"""
     @_builtins.property
-    def hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Optional from here."""
+
     @_builtins.property
     def jobs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -366,7 +372,9 @@ class Coverage(_message.Message):
     EXPECTED_FIELD_NUMBER: _builtins.int
     MISSING_FIELD_NUMBER: _builtins.int
     seen: _builtins.int
-    """sources that were not stale"""
+    """Optional from here.
+    sources that were not stale
+    """
     expected: _builtins.int
     @_builtins.property
     def missing(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
@@ -402,7 +410,9 @@ class Forecast(_message.Message):
     EARLIEST_FIELD_NUMBER: _builtins.int
     LATEST_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def at(self) -> _timestamp_pb2.Timestamp: ...
+    def at(self) -> _timestamp_pb2.Timestamp:
+        """Optional from here."""
+
     @_builtins.property
     def earliest(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -696,7 +706,9 @@ class Finding(_message.Message):
         """event time of the newest evidence"""
 
     @_builtins.property
-    def resolved_at(self) -> _timestamp_pb2.Timestamp: ...
+    def resolved_at(self) -> _timestamp_pb2.Timestamp:
+        """Optional from here."""
+
     @_builtins.property
     def detected_at(self) -> _timestamp_pb2.Timestamp:
         """the watermark when it was first emitted"""
@@ -866,6 +878,7 @@ class Remediation(_message.Message):
     action: Global___Remediation.Action.ValueType
     verdict: Global___Remediation.Verdict.ValueType
     reason: _builtins.str
+    """Optional from here."""
     constraint: _builtins.str
     """the guard of a DENIED"""
     constraint_limit: _builtins.float
@@ -1038,7 +1051,9 @@ class Lemon(_message.Message):
     """transceiver, nic; of a part"""
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
-        """the faults of this time are counted"""
+        """Optional from here.
+        the faults of this time are counted
+        """
 
     @_builtins.property
     def until(self) -> _timestamp_pb2.Timestamp: ...
@@ -1094,6 +1109,7 @@ class HostIssue(_message.Message):
     kind: _builtins.str
     """a detector's name, isolated, or maintenance"""
     reason: _builtins.str
+    """Optional from here."""
     source_id: _builtins.str
     """of the finding, remediation or control"""
     def __init__(
@@ -1153,7 +1169,9 @@ class HostLocality(_message.Message):
     INVENTORY_DIGEST_FIELD_NUMBER: _builtins.int
     host: _builtins.str
     unit: _builtins.str
-    """the hosts with the same leaves, by the name of the first; empty without a leaf"""
+    """Optional from here.
+    the hosts with the same leaves, by the name of the first; empty without a leaf
+    """
     pod: _builtins.str
     gpus: _builtins.int
     usability: Global___HostLocality.Usability.ValueType
@@ -1256,7 +1274,9 @@ class RemediationResult(_message.Message):
     instance: _builtins.str
     """of the automation: two processes with one actor have different instances"""
     @_builtins.property
-    def at(self) -> _timestamp_pb2.Timestamp: ...
+    def at(self) -> _timestamp_pb2.Timestamp:
+        """Optional from here."""
+
     @_builtins.property
     def prior_values(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """what the action changed: path -> value before, as JSON"""
@@ -1345,7 +1365,9 @@ class Control(_message.Message):
     id: _builtins.str
     kind: Global___Control.Kind.ValueType
     subject_id: _builtins.str
-    """or device, pod, remediation or finding id; empty for all"""
+    """Optional from here.
+    or device, pod, remediation or finding id; empty for all
+    """
     actor: _builtins.str
     reason: _builtins.str
     endless: _builtins.bool
@@ -1425,7 +1447,9 @@ class ControlAnswer(_message.Message):
     IDENTITY_FIELD_NUMBER: _builtins.int
     effect: Global___ControlAnswer.Effect.ValueType
     reason: _builtins.str
-    """of a refusal; else what the control did"""
+    """Optional from here.
+    of a refusal; else what the control did
+    """
     @_builtins.property
     def control(self) -> Global___Control:
         """with its arrival, and the subject's present id in the inventory"""
@@ -1479,7 +1503,9 @@ class InputLoss(_message.Message):
     at_ns: _builtins.int
     """when the consumer found out"""
     is_recreated: _builtins.bool
-    """the topic was created again: what was unread of the former one is not counted"""
+    """Optional from here.
+    the topic was created again: what was unread of the former one is not counted
+    """
     refused: _builtins.str
     """of records without a valid MAC, which were not deleted: the last reason"""
     def __init__(

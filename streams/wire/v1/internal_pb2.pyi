@@ -48,7 +48,9 @@ class Progress(_message.Message):
     watermark_ns: _builtins.int
     """2^63-1: idle, does not hold back other partitions"""
     after_offset: _builtins.int
-    """valid after the reader has reached this offset of the findings topic"""
+    """Optional from here.
+    valid after the reader has reached this offset of the findings topic
+    """
     records: _builtins.int
     """read by this owner since its start"""
     lag: _builtins.int
@@ -1062,7 +1064,9 @@ class Window(_message.Message):
 
     @_builtins.property
     def extremes(self) -> _containers.RepeatedCompositeFieldContainer[Global___LevelExtreme]:
-        """of gauges with readings beyond their limit"""
+        """Optional from here.
+        of gauges with readings beyond their limit
+        """
 
     def __init__(
         self,
@@ -1316,7 +1320,9 @@ class CablingReport(_message.Message):
     neighbor_match: Global___CablingReport.NeighborMatch.ValueType
     at_ns: _builtins.int
     remote_device: _builtins.str
-    """resolved to the inventory's names, else as advertised"""
+    """Optional from here.
+    resolved to the inventory's names, else as advertised
+    """
     remote_port: _builtins.str
     moved_ns: _builtins.int
     """the time of a recent change of this end in the inventory; else 0"""
@@ -1356,7 +1362,9 @@ class VersionCensus(_message.Message):
     at_ns: _builtins.int
     """the reports of devices up to this time"""
     @_builtins.property
-    def versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___VersionCount]: ...
+    def versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___VersionCount]:
+        """Optional from here."""
+
     def __init__(
         self,
         *,
@@ -1394,6 +1402,7 @@ class VersionCount(_message.Message):
     """two sources may report one version by two names"""
     version: _builtins.str
     devices: _builtins.int
+    """Optional from here."""
     parts: _builtins.int
     changed_ns: _builtins.int
     """the last change of a device to or from this version; 0 without one"""
@@ -1468,7 +1477,9 @@ class ProbeWindow(_message.Message):
     """probes of the reports that count"""
     @_builtins.property
     def element(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """device/port, or device; other lists have indices of it"""
+        """Optional from here.
+        device/port, or device; other lists have indices of it
+        """
 
     @_builtins.property
     def element_sent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
@@ -1561,7 +1572,9 @@ class RailProbes(_message.Message):
     begin_ns: _builtins.int
     end_ns: _builtins.int
     own_sent: _builtins.int
-    """from this rail"""
+    """Optional from here.
+    from this rail
+    """
     own_lost: _builtins.int
     others_sent: _builtins.int
     """from the host's other rails"""
@@ -1619,7 +1632,9 @@ class RailDelays(_message.Message):
     begin_ns: _builtins.int
     end_ns: _builtins.int
     own_flows: _builtins.int
-    """from this rail, with replies"""
+    """Optional from here.
+    from this rail, with replies
+    """
     own_delayed: _builtins.int
     peers: _builtins.int
     """other hosts of this shard with a delayed flow to this rail; their other flows are not"""
@@ -1682,7 +1697,9 @@ class PortStates(_message.Message):
 
     @_builtins.property
     def changed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """indices of ports that changed, or had a transition, after first_ns"""
+        """Optional from here.
+        indices of ports that changed, or had a transition, after first_ns
+        """
 
     @_builtins.property
     def since_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -1785,7 +1802,9 @@ class PortModules(_message.Message):
     """of two messages the later one is valid"""
     @_builtins.property
     def ports(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """named as the source names them"""
+        """Optional from here.
+        named as the source names them
+        """
 
     @_builtins.property
     def part_numbers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1837,7 +1856,9 @@ class PortReadings(_message.Message):
     ber_limit: _builtins.float
     """where link/degrading calls the pre-FEC BER healthy again"""
     ber: _builtins.float
-    """the worst pre-FEC BER; absent where it is not read"""
+    """Optional from here.
+    the worst pre-FEC BER; absent where it is not read
+    """
     raw_errors: _builtins.float
     """corrected bits, where they are counted"""
     errors: _builtins.float
@@ -1934,7 +1955,9 @@ class Episode(_message.Message):
     def finding(self) -> _findings_pb2.Finding: ...
     @_builtins.property
     def down_at_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """event times at which the subject went down, oldest first"""
+        """Optional from here.
+        event times at which the subject went down, oldest first
+        """
 
     @_builtins.property
     def related(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -2140,7 +2163,9 @@ class Job(_message.Message):
     device: _builtins.str
     start_ns: _builtins.int
     end_ns: _builtins.int
-    """absent while it runs: a scheduler's estimate is no end"""
+    """Optional from here.
+    absent while it runs: a scheduler's estimate is no end
+    """
     name: _builtins.str
     """the name that its user gave it"""
     user: _builtins.str
@@ -2212,7 +2237,9 @@ class SchedulerAnswer(_message.Message):
     ARRIVED_AT_NS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     age_ns: _builtins.int
-    """since its last complete answer, by the collector's clock, when this was sent"""
+    """Optional from here.
+    since its last complete answer, by the collector's clock, when this was sent
+    """
     problem: _builtins.str
     """the reason why the newest answer is missing or not complete; empty if it is"""
     arrived_at_ns: _builtins.int

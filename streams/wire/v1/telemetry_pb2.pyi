@@ -304,6 +304,7 @@ class Event(_message.Message):
     received_at_ns: _builtins.int
     source: Global___Source.ValueType
     collector: _builtins.str
+    """Optional from here."""
     collector_run: _builtins.int
     sequence: _builtins.int
     detail: _builtins.str
@@ -355,6 +356,7 @@ class Facts(_message.Message):
     observed_at_ns: _builtins.int
     source: Global___Source.ValueType
     vendor: _builtins.str
+    """Optional from here."""
     model: _builtins.str
     os_version: _builtins.str
     booted_at_ns: _builtins.int
@@ -419,7 +421,9 @@ class Component(_message.Message):
     name: _builtins.str
     """port, slot or GPU"""
     kind: _builtins.str
-    """nic, transceiver, gpu, bios, asic"""
+    """Optional from here.
+    nic, transceiver, gpu, bios, asic
+    """
     part_number: _builtins.str
     serial: _builtins.str
     firmware: _builtins.str
@@ -502,7 +506,9 @@ class CollectorStatus(_message.Message):
     at_ns: _builtins.int
     reachable: _builtins.bool
     error: _builtins.str
-    """empty when reachable"""
+    """Optional from here.
+    empty when reachable
+    """
     last_sample_at_ns: _builtins.int
     clock_offset_ns: _builtins.int
     """device clock minus collector clock, as estimated"""
@@ -583,7 +589,9 @@ class ProbeReport(_message.Message):
     received_at_ns: _builtins.int
     """when it was sent"""
     stalls: _builtins.int
-    """of the prober in the window, whose probes are discarded"""
+    """Optional from here.
+    of the prober in the window, whose probes are discarded
+    """
     @_builtins.property
     def address(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """of rails and of hops; other lists have indices of it"""

@@ -16,8 +16,7 @@ from lab.world.ground_truth import AnyFault
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
-from streams.wire.models import NO_INDEX, CollectorStatus, Event, EventKind, Facts, Samples
-from streams.wire.telemetry import ABSENT_COUNTER
+from streams.wire.models import ABSENT_COUNTER, NO_INDEX, CollectorStatus, Event, EventKind, Facts, Samples
 from tests.integration.collectors.fabric import collecting, running
 
 S = 1_000_000_000
