@@ -18,7 +18,7 @@ help:
 	@echo "make fuzz-clickhouse   attacks on the embedded ClickHouse, MINUTES=60 through HTTP, as a reader, and on the engine"
 	@echo "make locality-requests   10,000 requests and more that schemathesis makes of the locality service"
 	@echo "make env    only the environment, in $(VENV)"
-	@echo "make peers  Debian's kcat, snmp, Alertmanager, Prometheus, Slurm: programs the tests use (needs root)"
+	@echo "make peers  Debian's kcat, rsyslog, snmp, Alertmanager, Prometheus, Slurm: programs the tests use (needs root)"
 	@echo "make sbom   sbom.json: every package of requirements.lock, as CycloneDX;  make audit  known vulnerabilities of them"
 	@echo "make lock   update requirements.lock;  make proto  generate the protobuf code again"
 

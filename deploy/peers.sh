@@ -4,7 +4,7 @@
 # Nothing to do when all are there. Works as root, or through sudo where that asks for no password.
 set -euo pipefail
 
-PACKAGES=(kcat snmp snmpd prometheus-alertmanager prometheus iproute2 nftables curl slurmctld slurmd slurm-client munge systemd)
+PACKAGES=(kcat rsyslog rsyslog-gnutls snmp snmpd prometheus-alertmanager prometheus iproute2 nftables curl slurmctld slurmd slurm-client munge systemd)
 POLICY=/usr/sbin/policy-rc.d
 
 missing() {

@@ -88,6 +88,30 @@ class HostParams(CollectorParams):
         return self.device or socket.gethostname()
 
 
+class InventoryParams(CollectorParams):
+    """The base of the Params of collectors that read the inventory."""
+
+    inventory: Path | None = None
+    """The folder of the inventory; it is read again when a table changes."""
+    inventory_check_s: ClassVar[float] = 60.0
+    """The interval at which the inventory in effect is read again."""
+
+
+class LogParams(CollectorParams):
+    """The base of the Params of collectors that follow logs."""
+
+    state_file: Path | None = None
+    """Stores the position in the logs, so that a restart neither repeats nor loses events; default: NAME.json below
+    /var/lib/railsight. The collector `host` stores the ports reported as shut in a second file with the suffix `.shut`.
+    """
+    state_name: ClassVar[str]
+    """The collector's name."""
+
+    def state_path(self) -> Path:
+        """Return the file of the position."""
+        return self.state_file or Path("/var/lib/railsight") / f"{self.state_name}.json"
+
+
 class PortParams(HostParams):
     """Settings of the host's directory trees, and of the choice and names of its ports; equal for both collectors.
 

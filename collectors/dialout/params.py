@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple, Self
 from urllib.parse import unquote
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, field_validator, model_validator
@@ -27,6 +27,10 @@ class Target(BaseModel):
     """The addresses that the device connects from; with client certificates they are an additional condition."""
     certificate: str = ""
     """The common name or DNS name in its client certificate, if that is not `name`."""
+    zone: str = ""
+    """The zone of the clock of a sender of syslog (`America/Los_Angeles`, `UTC-8`), if its lines do not name it."""
+    relay: bool = False
+    """True for a relay of syslog: each of its lines names its device."""
 
     @field_validator("addresses")
     @classmethod
@@ -47,7 +51,27 @@ class Target(BaseModel):
         return self.certificate or self.name
 
 
-class Params(StreamParams, ServerFiles):
+class ListenerParams(ServerFiles):
+    """Settings of the collectors that devices connect to."""
+
+    targets_file: Path | None = None
+    """A file with devices (JSON: a list of {"name", "addresses"}); it is read again when it changes."""
+    targets: Annotated[tuple[Target, ...], BeforeValidator(from_json)] = ()
+    """The devices that may send; more may come from `targets_file`."""
+
+    @model_validator(mode="after")
+    def _complete_files(self) -> Self:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file must be set together")
+        if self.client_ca_file is not None and self.cert_file is None:
+            raise ValueError("client_ca_file requires cert_file and key_file")
+        return self
+
+    def files(self) -> tuple[Path, ...]:
+        return tuple(path for path in (self.targets_file,) if path is not None)
+
+
+class Params(ListenerParams, StreamParams):
     """Settings of `[collect.dialout]`.
 
     Devices come from `targets`, `targets_file` (JSON: a list of {"name", "addresses"}) or both. A connection from any
@@ -56,12 +80,6 @@ class Params(StreamParams, ServerFiles):
 
     listen: str = Field(default="127.0.0.1:57500", pattern=r"^.+:\d{1,5}$")
     """The address to listen on, `host:port`; an address reachable from other machines needs TLS or `clear_text`."""
-    targets: Annotated[tuple[Target, ...], BeforeValidator(from_json)] = ()
-    """The devices that may send; more may come from `targets_file`."""
-    targets_file: Path | None = None
-    """A file with devices (JSON: a list of {"name", "addresses"}); it is read again when it changes."""
-    client_ca_file: Path | None = None
-    """The CA of the devices' certificates, in PEM. Every device must then present a certificate with its name."""
     clear_text: bool = False
     """Allow devices to connect without TLS from other machines."""
     cadence_s: float = Field(default=10.0, ge=0.05, le=3600)
@@ -73,10 +91,6 @@ class Params(StreamParams, ServerFiles):
 
     @model_validator(mode="after")
     def _complete(self) -> "Params":
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("cert_file and key_file must be set together")
-        if self.client_ca_file is not None and self.cert_file is None:
-            raise ValueError("client_ca_file requires cert_file and key_file")
         if self.cert_file is None and not (self.clear_text or is_loopback(self.listen)):
             raise ValueError("listening off this machine without TLS: set cert_file and key_file, or clear_text")
         return self
@@ -85,15 +99,16 @@ class Params(StreamParams, ServerFiles):
         """Return the devices by name; raises Misconfigured for no devices, duplicates, or a device without identity."""
         targets = configured_targets("dialout", self, self.targets, self.targets_file, _TARGETS)
         for target in targets:
+            if target.relay or target.zone:
+                raise Misconfigured(
+                    f"collect.dialout: target {target.name}: relay and zone are settings of collect.syslog"
+                )
             if self.client_ca_file is None and not target.addresses:
                 raise Misconfigured(
                     f"collect.dialout: target {target.name}: without client certificates (client_ca_file) a device is "
                     "recognized by its addresses; set addresses"
                 )
         return {target.name: target for target in targets}
-
-    def files(self) -> tuple[Path, ...]:
-        return tuple(path for path in (self.targets_file,) if path is not None)
 
     def tls(self) -> tuple[bytes, bytes, bytes | None] | None:
         """Return the key, the certificate and the CA of clients; None without TLS. Raises Misconfigured."""

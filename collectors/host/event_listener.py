@@ -107,8 +107,8 @@ class EventListener:
         self.emitter = Emitter(self._tally, context.collector, context.run, Source.SOURCE_HOST)
         self._device = params.device_name()
         self._boot_id = 0
-        self._read = LogPositions(params.state_file, place_of)
-        self._shut = LogPositions(Path(f"{params.state_file}.shut"), ports_of)
+        self._read = LogPositions(params.state_path(), place_of)
+        self._shut = LogPositions(Path(f"{params.state_path()}.shut"), ports_of)
         self.log: KernelLog | None = None
         self.links: Links | None = None
         self._refused = self._warned = ""

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from collectors.core.params import PortParams
+from collectors.core.params import LogParams, PortParams
 
 
-class Params(PortParams):
+class Params(LogParams, PortParams):
     """Settings of `[collect.host]`."""
 
     kernel_log: Path | None = None
@@ -18,9 +18,7 @@ class Params(PortParams):
     backlog_s: ClassVar[float] = 3600.0
     """The maximum age of records from a ring buffer without a stored position: a GPU host takes several minutes from
     its boot to the first start of an agent (NVSentinel 1532). Older records are counted; a file has no limit."""
-    state_file: Path = Path("/var/lib/railsight/host.json")
-    """Stores the position in the log, so that a restart neither repeats nor loses events; a second file with the suffix
-    `.shut` stores the ports reported as shut."""
+    state_name: ClassVar[str] = "host"
     events_per_s: ClassVar[float] = 1.0
     """The rate limit of one kind of event at one port; beyond it the newest waits and counts the replaced ones."""
     events_burst: ClassVar[int] = 20

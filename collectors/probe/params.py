@@ -5,20 +5,16 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from collectors.core.params import HostParams
+from collectors.core.params import HostParams, InventoryParams
 
 
-class Params(HostParams):
+class Params(InventoryParams, HostParams):
     """Settings of `[collect.probe]`.
 
     The aliases of hosts' ports in the inventory's table `ports` are the addresses of rails. The aliases of switches'
     ports name the hops of a path.
     """
 
-    inventory: Path | None = None
-    """The folder of the inventory; it is read again when a table changes."""
-    inventory_check_s: ClassVar[float] = 60.0
-    """The interval at which the inventory in effect is read again."""
     seed: ClassVar[int] = 1
     """Selects the targets; the same on all hosts."""
     port: int = Field(default=20_000, ge=1024, le=65_519)

@@ -50,8 +50,6 @@ class LocalityParams(ServerFiles):
     token_file: Path | None = None
     """The file of the token that clients send (`Authorization: Bearer TOKEN`), and people as the password; by default,
     the first start makes one in the user's data folder."""
-    client_ca_file: Path | None = None
-    """The CA of clients' certificates, in PEM: only clients with a certificate of it connect, and need no token."""
     publish: bool = True
     """Publish the place and the state of each host on railsight.topology.v1."""
     refresh_s: ClassVar[float] = 60.0

@@ -46,7 +46,7 @@ def _lower(value: float, factor: float) -> float:
 TUNED: Mapping[str, Mapping[str, Scale]] = {
     "link/down": {"open_after_s": _more},
     "link/degrading": {
-        "errors": _more, "loss_ratio": _more, "ber": _more, "ber_clear": _more, "symbols_per_min": _more,
+        "errors": _more, "loss_ratio": _more, "ber": _more, "ber_clear": _more,
         "drop_db": _more, "drop_clear_db": _more,
     },
     "link/miscabled": {"hold_s": _more},

@@ -57,6 +57,9 @@ class ServerFiles(BaseModel):
     """The certificate of this server, in PEM; required off loopback."""
     key_file: Path | None = None
     """The key of that certificate; default: it is in `cert_file`, except for `[collect.dialout]`, which needs both."""
+    client_ca_file: Path | None = None
+    """The CA of clients' certificates, in PEM: only clients with a certificate of it connect. A person or program needs
+    no token then, and the certificate of a device must have its name."""
 
 
 class LoginSettings(ClientFiles):

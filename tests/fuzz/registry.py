@@ -13,6 +13,7 @@ from tests.fuzz.targets import (
     jobs,
     snapshots,
     snmp,
+    syslog,
     wire,
 )
 
@@ -20,6 +21,7 @@ _MODULES = (
     gnmi,
     dialout,
     snmp,
+    syslog,
     host,
     jobs,
     bridge,

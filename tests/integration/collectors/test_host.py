@@ -175,7 +175,7 @@ async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broke
         for turn in range(3):
             work = asyncio.create_task(SPEC.run(params, core))
             async with asyncio.timeout(30):  # the first reads on from the end that it found
-                while not params.state_file.exists():  # noqa: ASYNC110 — the agent writes it without notification
+                while not params.state_path().exists():  # noqa: ASYNC110 — the agent writes it without notification
                     await asyncio.sleep(0.05)
             write(10 * turn + 1, 10 * turn + 2)
             await until(4 * turn + 2)

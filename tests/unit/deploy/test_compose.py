@@ -30,7 +30,15 @@ ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy/compose"
 SCHEMA = resources.files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
 ON_HOST = {"collect-nic", "collect-host", "collect-probe"}
-COLLECTORS = {"collect-gnmi", "collect-dialout", "collect-snmp", "collect-bridge", "collect-nccl_tests", *ON_HOST}
+COLLECTORS = {
+    "collect-gnmi",
+    "collect-dialout",
+    "collect-snmp",
+    "collect-bridge",
+    "collect-nccl_tests",
+    "collect-syslog",
+    *ON_HOST,
+}
 SERVING = {*STAGES, *COLLECTORS, "persist", "notify", "tickets", "collect-jobs", "locality"}
 OURS = SERVING | {"topics", "acl", "migrate", "inventory"}
 AUTOMATION = "automation"
@@ -70,7 +78,15 @@ def test_nothing_is_open_to_the_outside(project: dict[str, Any]) -> None:
     internal = {name for name, network in project["networks"].items() if network == {"internal": True}}
     assert internal == {"pipeline", "store", "alerts"}
     outside = {name for name in OURS - ON_HOST if set(project["services"][name]["networks"]) - internal}
-    assert outside == {"collect-gnmi", "collect-dialout", "collect-snmp", "collect-jobs", "locality", "tickets"}
+    assert outside == {
+        "collect-gnmi",
+        "collect-dialout",
+        "collect-snmp",
+        "collect-syslog",
+        "collect-jobs",
+        "locality",
+        "tickets",
+    }
     assert {name for name, one in project["services"].items() if "network_mode" in one} == ON_HOST
 
 
@@ -288,6 +304,7 @@ def test_the_jobs_collector_has_the_scheduler_of_its_secret(project: dict[str, A
         ("dialout", ["targets_file", "cert_file", "key_file", "client_ca_file"]),
         ("probe", ["inventory"]),
         ("nccl_tests", ["outputs"]),
+        ("syslog", ["targets_file"]),
     ],
 )
 def test_a_collector_has_the_section_that_it_needs(project: dict[str, Any], kind: str, paths: list[str]) -> None:

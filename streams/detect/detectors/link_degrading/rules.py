@@ -34,7 +34,7 @@ class DegradingParams(Thresholds):
     """The raw BER that fails (DETECTION 3)."""
     ber_clear: Ratio = 5e-6
     """The BER is healthy again below this: the hysteresis."""
-    symbols_per_min: Annotated[float, Field(gt=0)] = 2
+    symbols_per_min: ClassVar[float] = 2
     """IBTA's 120 an hour, if no BER is known: PAM4 links always have raw errors."""
     recoveries_per_min: ClassVar[float] = 5
     """InfiniBand's link_error_recovery (DETECTION 3)."""
