@@ -13,11 +13,12 @@ import structlog
 
 from collectors.core.columns import Reading
 from collectors.core.context import Emitter
+from collectors.core.device_share import in_slices
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.tasks import cancel_and_wait
 from collectors.gnmi import subscription_plans
 from collectors.gnmi.device_output import DeviceOutput
-from collectors.gnmi.feed import Feed, decoded, in_slices
+from collectors.gnmi.feed import Feed, decoded
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.profile import DeviceHints, Subscription, chosen

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 
-import structlog
 from google.protobuf.message import DecodeError
 
+from collectors.core.device_share import DeviceShare, in_slices
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi.device_output import DeviceOutput, silent_after_s
 from collectors.gnmi.params import StreamParams
@@ -15,33 +15,8 @@ from collectors.gnmi.v1 import gnmi_lite_pb2
 from streams.instrument.clock import Clock
 from streams.wire.errors import Retry
 
-_SECOND_NS = 1_000_000_000
 _LARGE = 1 << 16
 """Messages of more bytes are charged before they are decoded."""
-_LOOP_SHARE = 0.2
-"""The most of the event loop's time that one device takes while a large message of it is processed."""
-
-_log = structlog.get_logger("railsight.gnmi")
-
-
-class UpdateLimiter:
-    """Counts the updates of a device in windows of one second."""
-
-    def __init__(self, max_updates_per_s: int, on_throttled: Callable[[], None]) -> None:
-        self._max_updates_per_s = max_updates_per_s
-        self._on_throttled = on_throttled
-        self._window_ns, self._updates = 0, 0
-
-    def delay_s(self, updates: int, now_ns: int) -> float:
-        """Add updates; return the rest of the second if the device has exceeded its limit, else 0."""
-        elapsed_ns = now_ns - self._window_ns
-        if not 0 <= elapsed_ns < _SECOND_NS:
-            self._window_ns, self._updates, elapsed_ns = now_ns, 0, 0
-        self._updates += updates
-        if self._updates <= self._max_updates_per_s:
-            return 0.0
-        self._on_throttled()
-        return (_SECOND_NS - elapsed_ns) / _SECOND_NS
 
 
 class Feed:
@@ -61,8 +36,7 @@ class Feed:
         self._clock = clock
         self._on_response = on_response
         self._unsynced = unsynced
-        self._limiter = UpdateLimiter(params.max_updates_per_s, self._on_throttled)
-        self._is_throttled = False
+        self._share = DeviceShare(output.name, params.max_updates_per_s, metrics)
         self._bursting = asyncio.Event()
         self._free = asyncio.Event()
         self._free.set()
@@ -78,7 +52,7 @@ class Feed:
         if outputs is None:
             if len(message) > _LARGE:
                 charged = len(message) // BYTES_PER_UPDATE
-                await self._charge(charged, received_ns)
+                await self._share.charge(charged)
             if (response := decoded(message, self._output.name, self._metrics)) is None:
                 return
             self._on_response()
@@ -91,7 +65,7 @@ class Feed:
             outputs = self._connection.outputs
         if outputs:
             self._output.emit(outputs, received_ns)
-        await self._processed(received_ns, charged)
+        await self._processed(charged)
 
     async def add_notification(self, notification: gnmi_lite_pb2.Notification) -> None:
         """Process a notification that was not a gNMI message on the wire, as `add` does."""
@@ -101,7 +75,7 @@ class Feed:
         self._on_response()
         await self._process(self._connection.slices(notification, received_ns))
         self._output.emit(self._connection.outputs, received_ns)
-        await self._processed(received_ns)
+        await self._processed()
 
     async def _process(self, slices: Iterator[None]) -> None:
         try:
@@ -112,27 +86,12 @@ class Feed:
     def _on_large(self) -> None:
         if self._free.is_set():
             self._free.clear()
-            self._on_throttled()
+            self._share.throttled()
 
-    async def _processed(self, received_ns: int, charged: int = 0) -> None:
+    async def _processed(self, charged: int = 0) -> None:
         if self._connection.is_bursting:
             self._bursting.set()
-        await self._charge(max(0, self._connection.work - charged), received_ns)
-
-    async def _charge(self, updates: int, received_ns: int) -> None:
-        wait_s = self._limiter.delay_s(updates, received_ns)
-        if wait_s > 0:
-            await asyncio.sleep(wait_s)
-
-    def _on_throttled(self) -> None:
-        self._metrics.add("throttled", self._output.name)
-        if not self._is_throttled:
-            self._is_throttled = True
-            _log.warning(
-                "device read more slowly", device=self._output.name,
-                why=f"it sends more than {self._params.max_updates_per_s} updates a second, or messages as large",
-                next="compare railsight_collector_throttled with the device's configuration",
-            )  # fmt: skip
+        await self._share.charge(max(0, self._connection.work - charged))
 
     async def watch(self) -> None:
         """Emit each reading once the device is quiet; raise Retry if it has sent no sample for too long."""
@@ -154,16 +113,6 @@ class Feed:
                 last_s, before = loop.time(), identity.last_received_ns
             elif loop.time() - last_s > silent_s:
                 raise Retry(f"no samples for {silent_s:.0f} s")
-
-
-async def in_slices(slices: Iterator[None], on_large: Callable[[], None] = lambda: None) -> None:
-    """Process a message; between the slices of a large one, other tasks run for the rest of the time."""
-    loop = asyncio.get_running_loop()
-    began_s = loop.time()
-    for _ in slices:
-        on_large()
-        await asyncio.sleep((loop.time() - began_s) * (1 / _LOOP_SHARE - 1))
-        began_s = loop.time()
 
 
 def decoded(message: bytes, device: str, metrics: CollectorMetrics) -> gnmi_lite_pb2.SubscribeResponse | None:

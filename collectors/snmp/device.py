@@ -7,19 +7,20 @@ ports and the owners of its sensors are requested concurrently, over another soc
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TypeVar
 
 import structlog
 
 from collectors.core.context import DeviceEvent, Emitter, StatusReporter
+from collectors.core.device_share import DeviceShare
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.poll import Pace, log_reachability, poll
 from collectors.snmp import facts, mib, port_index, vendor_optics
 from collectors.snmp.ber import Column, Value
 from collectors.snmp.engine import Engines
 from collectors.snmp.octet_text import literal, whole
-from collectors.snmp.optics import Mapped, Owners, mapped
+from collectors.snmp.optics import Mapped
 from collectors.snmp.params import Params, Target
 from collectors.snmp.read import Agent
 from collectors.snmp.reading import Composer, RestartDetection
@@ -107,6 +108,7 @@ class DeviceReader:
         self._metrics = metrics
         self._clock = clock
         self._rng = rng
+        self._share = DeviceShare(target.name, params.max_values_per_s, metrics)
         self._agent: Agent | None = None
         self._restarts = RestartDetection()
         self._composer = Composer()
@@ -188,7 +190,8 @@ class DeviceReader:
         params = self._params
         return Agent(
             self.name, self._where, self._engines, self._metrics, timeout_s=params.timeout_s,
-            tries=params.tries, max_varbinds=params.max_varbinds, at_once=params.varbinds_per_request,
+            tries=params.tries, share=self._share, max_varbinds=params.max_varbinds,
+            at_once=params.varbinds_per_request,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -241,7 +244,10 @@ class DeviceReader:
         cells = await agent.columns(_DISCOVERY)
         types = None if self._params.every_interface else frozenset(self._params.if_types) or mib.PHYSICAL
         await _complete(agent, cells, types)
-        ports = self._ports = port_index.port_index(cells, types, self._params.cadence_s, self._params.max_ports)
+        ports = await asyncio.to_thread(  # other devices are read meanwhile
+            port_index.port_index, cells, types, self._params.cadence_s, self._params.max_ports
+        )
+        self._ports = ports
         self._interfaces = {column: cells[column] for column in mib.INTERFACES}
         self._facts_wanted.set()
         if not self._discovery.missing:
@@ -308,7 +314,18 @@ class DeviceReader:
             for group in (*_FACTS, *(optics if self._params.optics_every_s else ())):
                 cells |= await self._part(agent.columns(group))
         wanted = (*_FACTS, mib.SENSORS, vendor_optics.EVERY_COLUMN)
-        self._apply_facts(self._ports, {column: cells.get(column, {}) for group in wanted for column in group}, scalars)
+        tables = {column: cells.get(column, {}) for group in wanted for column in group}
+        # Other devices are read meanwhile: a device may have 200,000 rows.
+        found = await asyncio.to_thread(facts.extract, tables | self._interfaces, scalars, self._ports)
+        self._optics_map, self._sensor_rows = found.optics, found.sensor_rows
+        self._report_left_out(vendor_optics.enterprise(scalars.get(mib.SYS_OBJECT_ID)), found.unread)
+        maker, model, serial, os_version = found.identity
+        self._emitter.facts(
+            Facts(
+                self.name, self._clock.now_ns(), self._emitter.source, maker, model, os_version,
+                self._restarts.booted_ns, serial, found.components, found.neighbors,
+            )
+        )  # fmt: skip
 
     async def _part(self, request: Awaitable[dict[bytes, Kind]]) -> dict[bytes, Kind]:
         try:
@@ -318,29 +335,9 @@ class DeviceReader:
             _log.warning("part of the facts refused", device=self.name, why=str(why))
             return {}
 
-    def _apply_facts(
-        self, ports: port_index.PortIndex, tables: dict[bytes, Column], scalars: dict[bytes, Value]
-    ) -> None:
-        cells = tables | self._interfaces
-        entities = facts.entities(cells, ports)
-        owners = Owners(entities, ports.labels, {number: ports.name[row] for row, number in ports.index.items()})
-        self._optics_map = mapped(cells, entities, owners, vendor_optics.sensors(cells, owners, ports.name))
-        columns = {sensor.column for sensor in self._optics_map.sensors}
-        self._sensor_rows = {column: frozenset(cells[column]) for column in columns}
-        self._report_left_out(vendor_optics.enterprise(scalars.get(mib.SYS_OBJECT_ID)), cells)
-        limits = vendor_optics.limits(cells, self._optics_map.sensors, ports.name)
-        vendor, model, serial, os_version = facts.identity(cells, scalars)
-        self._emitter.facts(
-            Facts(
-                self.name, self._clock.now_ns(), self._emitter.source, vendor, model, os_version,
-                self._restarts.booted_ns, serial, facts.components(cells, ports, owners, limits),
-                facts.neighbors(cells, ports),
-            )
-        )  # fmt: skip
-
-    def _report_left_out(self, vendor: int | None, cells: dict[bytes, Column]) -> None:
+    def _report_left_out(self, vendor: int | None, unread: Mapping[str, tuple[str, ...]]) -> None:
         """Count the sensors that may belong to a port and are not read, and log them once until they change."""
-        left_out = {**self._optics_map.left_out, **vendor_optics.unread(cells, vendor)}
+        left_out = {**self._optics_map.left_out, **unread}
         if not self._optics_map.sensors and not left_out and facts.is_switch(vendor) and self._params.optics_every_s:
             left_out = {"no table of optics that is read": (f"vendor {vendor}",)}
         self._metrics.set("sensors_left_out", sum(map(len, left_out.values())), self.name)

@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from collectors.snmp import mib
+from collectors.snmp import mib, vendor_optics
 from collectors.snmp.ber import Column, Value, sub_identifiers
 from collectors.snmp.octet_text import address, text, whole
-from collectors.snmp.optics import Entities, Owners, entity_row
+from collectors.snmp.optics import Entities, Mapped, Owners, entity_row, mapped
 from collectors.snmp.port_index import PortIndex
-from collectors.snmp.vendor_optics import enterprise
 from streams.wire.errors import Reject
 from streams.wire.models import Component, Neighbor
 
@@ -44,6 +43,31 @@ class Identity(NamedTuple):
     os_version: str = ""
 
 
+class Extracted(NamedTuple):
+    """The content of a device's tables; `unread` has the rows of tables that are not read, by reason."""
+
+    optics: Mapped
+    sensor_rows: dict[bytes, frozenset[bytes]]
+    unread: dict[str, tuple[str, ...]]
+    identity: Identity
+    components: tuple[Component, ...]
+    neighbors: tuple[Neighbor, ...]
+
+
+def extract(cells: Mapping[bytes, Column], scalars: Mapping[bytes, Value], ports: PortIndex) -> Extracted:
+    """Return the sensors, the identity, the components and the neighbors of a device."""
+    found = entities(cells, ports)
+    owners = Owners(found, ports.labels, {number: ports.name[row] for row, number in ports.index.items()})
+    optics = mapped(cells, found, owners, vendor_optics.sensors(cells, owners, ports.name))
+    columns = {sensor.column for sensor in optics.sensors}
+    limits = vendor_optics.limits(cells, optics.sensors, ports.name)
+    return Extracted(
+        optics, {column: frozenset(cells[column]) for column in columns},
+        vendor_optics.unread(cells, vendor_optics.enterprise(scalars.get(mib.SYS_OBJECT_ID))),
+        identity(cells, scalars), components(cells, ports, owners, limits), neighbors(cells, ports),
+    )  # fmt: skip
+
+
 def entities(cells: Mapping[bytes, Column], ports: PortIndex) -> Entities:
     """Return the entities of ENTITY-MIB, with the ports that it maps to interfaces."""
     rows = set(cells[mib.ENTITY_DESCR]) | set(cells[mib.ENTITY_NAME])
@@ -76,7 +100,7 @@ def identity(cells: Mapping[bytes, Column], scalars: Mapping[bytes, Value]) -> I
         return text(cells[column].get(row))
 
     descr = text(scalars.get(mib.SYS_DESCR))
-    vendor = _VENDORS.get(enterprise(scalars.get(mib.SYS_OBJECT_ID)) or 0) or name(mib.ENTITY_MAKER)
+    vendor = _VENDORS.get(vendor_optics.enterprise(scalars.get(mib.SYS_OBJECT_ID)) or 0) or name(mib.ENTITY_MAKER)
     return Identity(vendor, name(mib.ENTITY_MODEL), name(mib.ENTITY_SERIAL), name(mib.ENTITY_SOFTWARE) or descr)
 
 

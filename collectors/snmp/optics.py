@@ -154,9 +154,16 @@ class Owners:
         self._entities = entities
         self._labels = labels
         self._index = index or {}
+        self._found: dict[str, tuple[str | None, int | None]] = {}
+        self._ports: dict[bytes, str | None] = {}
 
     def port(self, row: bytes) -> str | None:
         """Return the port by the alias of a container, else by a port name in the entity's name or a container's."""
+        if row not in self._ports:
+            self._ports[row] = self._port(row)
+        return self._ports[row]
+
+    def _port(self, row: bytes) -> str | None:
         line = list(self._entities.line(row))
         for each in line:
             if each in self._entities.port:
@@ -180,6 +187,11 @@ class Owners:
 
         A number alone is no port name: `Lane 1` is not port 1.
         """
+        if description not in self._found:
+            self._found[description] = self._search(description)
+        return self._found[description]
+
+    def _search(self, description: str) -> tuple[str | None, int | None]:
         whole_words = re.split(r"[\s,;]+", description)
         for words in (whole_words, re.split(r"[\s,;()]+", description)):
             found = {self._labels[word] for word in words if word in self._labels and not word.isdigit()}

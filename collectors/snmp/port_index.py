@@ -117,7 +117,8 @@ def _choose(
             ]
             if usable:
                 found[metric, counter] = tuple(usable)
-                remaining = [row for row in remaining if row not in set(usable)]
+                followed = set(usable)
+                remaining = [row for row in remaining if row not in followed]
         for row in remaining:
             if any(all(row in cells[column] for column in counter.columns) for counter in counters):
                 why = "of unknown speed" if speed_bps(cells, row) is None else f"too fast for {cadence_s:g} s"

@@ -13,6 +13,7 @@ from pysnmp.error import PySnmpError
 from pysnmp.proto import errind
 from pysnmp.proto.api import v2c
 
+from collectors.core.device_share import DeviceShare
 from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber
 from collectors.snmp.ber import Column, Value, Varbind
@@ -82,6 +83,8 @@ def columns(count: int, rows: int, most: int) -> int:
 
 
 _TOO_BIG = 1
+BYTES_PER_VALUE = 32
+"""A large value, such as a description, is charged as several values of a typical size: 24 to 26 bytes."""
 _MOST_FILLED = 20_000
 """Limit of cells that are read one by one: 40 columns of 512 ports."""
 _REPEATABLE = (errind.notInTimeWindow, errind.unknownEngineID)
@@ -93,7 +96,7 @@ class Agent:
     def __init__(
         self, name: str, address: tuple[str, int], engines: Engines, metrics: CollectorMetrics, *,
         timeout_s: float, tries: int,
-        max_varbinds: int = 200_000, at_once: int = 50,
+        share: DeviceShare, max_varbinds: int = 200_000, at_once: int = 50,
     ) -> None:  # fmt: skip
         self.name = name
         self._address = address
@@ -101,7 +104,10 @@ class Agent:
         self._metrics = metrics
         self._timeout_s = timeout_s
         self._tries = tries
+        self._share = share
         self._max_varbinds = max_varbinds
+        self._charged = 0
+        """The values of the present walk, by their number or their bytes."""
         self._size = BulkSize(at_once)
         self._rows: dict[bytes, int] = {}
         """The number of rows of each column at its last reading."""
@@ -149,6 +155,7 @@ class Agent:
         found: dict[bytes, Column] = {prefix: {} for prefix in wanted}
         known = [self._rows[prefix] + 1 for prefix in wanted if prefix in self._rows]
         wide = columns(len(wanted), max(known, default=0), self._size.values)
+        self._charged = 0
         for i in range(0, len(wanted), wide):
             await self._walk(wanted[i : i + wide], found)
             self._size.walked()
@@ -193,7 +200,7 @@ class Agent:
             if not varbinds:
                 raise Reject("GETBULK returned no values")
             self._absorb(prefixes, varbinds, last, found)
-            if sum(len(column) for column in found.values()) > self._max_varbinds:
+            if self._charged > self._max_varbinds:
                 raise Reject(f"more than {self._max_varbinds} values; raise max_varbinds if the device is that large")
 
     @staticmethod
@@ -237,14 +244,17 @@ class Agent:
                 continue
             if sent is not wanted:
                 self._size.was_lost()
-            return answer
+            charged = 1 + len(answer.data) // BYTES_PER_VALUE
+            self._charged += charged
+            await self._share.charge(charged)
+            return answer.status, answer.varbinds()
         why = f"; refused: {self.last_refusal}" if self.last_refusal else f"; {self._engines.login.silence_hint}"
         raise Retry(f"no answer within {self._tries} x {self._timeout_s:g} s{why}")
 
-    async def _request_once(self, wanted: Request) -> tuple[int, list[Varbind]]:
+    async def _request_once(self, wanted: Request) -> Answer:
         assert self._connection is not None, "not connected"
         connection = self._connection
-        answer: asyncio.Future[tuple[int, list[Varbind]]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         try:
             connection.request(wanted, _answered, _Request(connection, wanted, answer))
             return await answer
@@ -259,7 +269,7 @@ class _Request(NamedTuple):
 
     connection: Connection
     request: Request
-    answer: "asyncio.Future[tuple[int, list[Varbind]]]"
+    answer: "asyncio.Future[Answer]"
     reports: int = 2
 
 
@@ -283,7 +293,4 @@ def _answered(*arguments: Any) -> None:
     if not isinstance(response, Answer) or response.number != request.request.number:
         answer.set_exception(Reject("answer to another request"))
         return
-    try:
-        answer.set_result((response.status, response.varbinds()))
-    except Reject as error:
-        answer.set_exception(error)
+    answer.set_result(response)

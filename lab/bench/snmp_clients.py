@@ -19,6 +19,7 @@ from pysnmp.hlapi.v3arch import asyncio as hlapi
 
 from collectors.core.clock import SystemClock
 from collectors.core.context import Emitter
+from collectors.core.device_share import DeviceShare
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.once import NullPublisher
 from collectors.snmp.ber import oid_bytes
@@ -37,6 +38,7 @@ LOGINS = {
     "v2c": Login(V2C, community=COMMUNITY),
     "v3 authPriv": Login(V3, "", USER, "sha256", AUTH_SECRET, "aes128", PRIVACY_SECRET),
 }
+_UNLIMITED = 10**9
 _PATIENCE_S = 10.0
 """A long timeout: the switch shares the machine with the clients, and no request should be repeated."""
 
@@ -61,7 +63,8 @@ async def walked(asked: Asked) -> AsyncIterator[Poll]:
     metrics, engines = CollectorMetrics(), Engines(asked.login)
     address = "127.0.0.1", asked.port
     async with Agent(
-        "bench", address, engines, metrics, timeout_s=_PATIENCE_S, tries=1, at_once=asked.at_once
+        "bench", address, engines, metrics, timeout_s=_PATIENCE_S, tries=1, at_once=asked.at_once,
+        share=DeviceShare("bench", _UNLIMITED, metrics),
     ) as agent:  # fmt: skip
 
         async def poll() -> int:
@@ -76,9 +79,9 @@ async def collected(asked: Asked) -> AsyncIterator[Poll]:
     """Read with the collector, up to encoded Samples."""
     metrics = CollectorMetrics()
     target = Target(name="bench", address=f"127.0.0.1:{asked.port}")
-    params = with_constants(Params, varbinds_per_request=asked.at_once, deadline_s=2 * _PATIENCE_S)(
-        targets=(target,), timeout_s=_PATIENCE_S
-    )
+    params = with_constants(
+        Params, varbinds_per_request=asked.at_once, deadline_s=2 * _PATIENCE_S, max_values_per_s=_UNLIMITED
+    )(targets=(target,), timeout_s=_PATIENCE_S)
     emitter = Emitter(NullPublisher(), "bench", 1, Source.SOURCE_SNMP)
     reader = DeviceReader(target, params, Engines(asked.login), emitter, metrics, SystemClock(), random.Random(1))  # noqa: S311 — jitter
 

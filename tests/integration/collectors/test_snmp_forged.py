@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pysnmp.carrier.asyncio.dgram import udp
 
+from collectors.core.device_share import DeviceShare
 from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber
 from collectors.snmp.engine import Engines
@@ -65,7 +66,10 @@ async def asked_through(
     )  # fmt: skip
     where, metrics = ("127.0.0.1", transport.get_extra_info("sockname")[1]), CollectorMetrics()
     with contextlib.closing(transport):
-        async with Agent("a", where, Engines(LOGINS[version]), metrics, timeout_s=3, tries=2, at_once=4) as agent:
+        async with Agent(
+            "a", where, Engines(LOGINS[version]), metrics, timeout_s=3, tries=2, at_once=4,
+            share=DeviceShare("a", 10**6, metrics),
+        ) as agent:  # fmt: skip
             yield agent, between, metrics
 
 

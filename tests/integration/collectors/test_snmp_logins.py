@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pysnmp.hlapi.v3arch import asyncio as hlapi
 
+from collectors.core.device_share import DeviceShare
 from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber, mib
 from collectors.snmp.engine import V2C, Engines, Login
@@ -57,11 +58,18 @@ async def by_pysnmp(port: int, login: Login) -> dict[tuple[int, ...], ber.Value]
     return found
 
 
+def agent(port: int, login: Login, timeout_s: float) -> Agent:
+    """Return the agent at a port."""
+    metrics = CollectorMetrics()
+    share = DeviceShare("a", 10**6, metrics)
+    return Agent("a", ("127.0.0.1", port), Engines(login), metrics, timeout_s=timeout_s, tries=1, share=share)
+
+
 @pytest.mark.parametrize("version", EVERY_LOGIN)
 async def test_every_value_equals_that_of_pysnmp(port: int, version: str) -> None:
     """All 41 columns of both tables are equal, whether encrypted or not."""
     login = EVERY_LOGIN[version]
-    async with Agent("a", ("127.0.0.1", port), Engines(login), CollectorMetrics(), timeout_s=10, tries=1) as asked:
+    async with agent(port, login, timeout_s=10) as asked:
         read = await asked.columns(map(ber.oid_bytes, TABLES))
     ours = {
         (*table, *ber.sub_identifiers(row)): value
@@ -84,7 +92,7 @@ async def test_every_value_equals_that_of_pysnmp(port: int, version: str) -> Non
 )
 async def test_a_wrong_login_gives_the_reason_without_a_secret(port: int, login: Login, why: str) -> None:
     """The reason is that of the side which refused it."""
-    async with Agent("a", ("127.0.0.1", port), Engines(login), CollectorMetrics(), timeout_s=2, tries=1) as asked:
+    async with agent(port, login, timeout_s=2) as asked:
         with pytest.raises(Retry, match=why) as refused:
             await asked.get((mib.SYS_UP_TIME,))
     assert "secret" not in str(refused.value)

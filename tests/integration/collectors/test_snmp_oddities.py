@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,22 +10,21 @@ import pytest
 from structlog.testing import capture_logs
 
 from collectors.core.context import CollectorContext
+from collectors.core.device_share import DeviceShare
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.once import NullPublisher
 from collectors.snmp import ber
-from collectors.snmp.ber import encoded
 from collectors.snmp.collector import Readers, target_sessions
 from collectors.snmp.engine import V2C, Engines, Login
 from collectors.snmp.mib import oid
 from collectors.snmp.params import Params
 from collectors.snmp.read import Agent
 from streams.wire.errors import Reject, Retry
+from tests.fakes.snmp_device import Answer, Device, Result
 
 A, B = oid("1.3.6.1.2.1.2.2.1.7"), oid("1.3.6.1.2.1.2.2.1.8")
 ROWS = 7
 TOO_BIG, GEN_ERR = 1, 5
-Result = list[tuple[bytes, int]]
-Answer = Callable[[list[bytes], int], tuple[int, Result]]
 
 
 def after(name: bytes) -> tuple[bytes, int]:
@@ -50,39 +49,6 @@ def well(oids: Sequence[bytes], repetitions: int) -> tuple[int, Result]:
     return 0, result
 
 
-class Device(asyncio.DatagramProtocol):
-    """Responds to GETBULK only."""
-
-    port = 0
-
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-        self.asked: list[tuple[int, int]] = []
-
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
-
-    def datagram_received(self, data: bytes, address: Any) -> None:
-        body = ber.element(data, 0, len(data))
-        version = ber.element(data, body.start, body.end)
-        community = ber.element(data, version.end, body.end)
-        pdu = ber.element(data, community.end, body.end)
-        request = ber.element(data, pdu.start, pdu.end)
-        first = ber.element(data, request.end, pdu.end)
-        second = ber.element(data, first.end, pdu.end)
-        oids = [name for name, _, _ in ber.varbinds(data, *ber.element(data, second.end, pdu.end))]
-        repetitions = int.from_bytes(data[slice(*second)], "big")
-        self.asked.append((len(oids), repetitions))
-        status, result = self._answer(oids, repetitions)
-        varbinds = b"".join(
-            encoded(ber.SEQUENCE, encoded(ber.OID, name) + encoded(ber.INTEGER, bytes((value,))))
-            for name, value in result
-        )
-        numbers = data[pdu.start : request.end] + encoded(ber.INTEGER, bytes((status,))) + b"\x02\x01\x00"
-        whole = encoded(ber.RESPONSE, numbers + encoded(ber.SEQUENCE, varbinds))
-        self._transport.sendto(encoded(ber.SEQUENCE, data[body.start : community.end] + whole), address)
-
-
 class BehindAFilter(Device):
     """A device whose responses arrive only if they fit one frame."""
 
@@ -104,7 +70,7 @@ async def device(
     transport, protocol = await loop.create_datagram_endpoint(lambda: kind(answer), local_addr=("127.0.0.1", 0))
     protocol.port = transport.get_extra_info("sockname")[1]
     where, metrics = ("127.0.0.1", protocol.port), CollectorMetrics()
-    given = {"timeout_s": 1.0, "tries": 1} | settings
+    given: dict[str, Any] = {"timeout_s": 1.0, "tries": 1, "share": DeviceShare("odd", 100_000, metrics)} | settings
     with contextlib.closing(transport):
         async with Agent("odd", where, Engines(Login(V2C, community="public")), metrics, **given) as agent:
             yield agent, protocol, metrics
@@ -224,6 +190,11 @@ def tail(name: bytes) -> int:
     return ber.oid_numbers(name)[-1] if len(name) > len(A) else 0
 
 
+def with_large_values(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
+    """Return values of 20,000 bytes without end, which count as several values."""
+    return 0, [(name, b"x" * 20_000) for name, _ in without_end(oids[:1], 1)[1]]
+
+
 def too_much(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
     """Return more rows than requested."""
     return well(oids, repetitions + 1)
@@ -235,6 +206,7 @@ def too_much(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
         (in_circles, "a row twice"),
         (without_end, "more than 1000 values"),
         (too_much, "more values than requested"),
+        (with_large_values, "more than 1000 values"),
         (lambda *_: (0, []), "no values"),
     ],
 )
@@ -251,7 +223,9 @@ async def test_a_missing_device_is_given_up_after_its_retries() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     engines = Engines(Login(V2C, community="public"))
-    async with Agent("gone", ("127.0.0.1", 9), engines, CollectorMetrics(), timeout_s=0.2, tries=3) as agent:
+    metrics = CollectorMetrics()
+    share = DeviceShare("gone", 1000, metrics)
+    async with Agent("gone", ("127.0.0.1", 9), engines, metrics, timeout_s=0.2, tries=3, share=share) as agent:
         with pytest.raises(Retry, match="no answer within 3 x"):
             await agent.columns((A,))
     assert 0.5 < loop.time() - began < 5
