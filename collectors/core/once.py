@@ -7,12 +7,14 @@ from typing import Any
 from collectors.core.context import CollectorContext
 from collectors.core.tasks import cancel_and_wait
 from streams.wire.errors import Retry
-from streams.wire.models import CollectorStatus, Samples
-from streams.wire.topics import COLLECTOR_STATUS, SAMPLES, Record, decode
+from streams.wire.models import CollectorStatus, Facts, Samples, Source
+from streams.wire.topics import COLLECTOR_STATUS, FACTS, SAMPLES, Record, decode
 
 GIVE_UP_S = 10.0
 """A device whose first attempt failed is retried for this long."""
 _POLL_S = 0.2
+_SETTLED_S = 2.0
+"""The time without further facts after which those of all devices are complete (choice)."""
 
 
 class NullPublisher:
@@ -53,6 +55,65 @@ class _FirstReadings:
                 self.errors[status.device] = status.error
                 self.failed_s.setdefault(status.device, asyncio.get_running_loop().time())
         return True
+
+
+class _FirstFacts:
+    """A Publisher that records the newest facts of each device and the errors of others, and discards the rest."""
+
+    def __init__(self) -> None:
+        self.facts: dict[tuple[str, Source], Facts] = {}
+        self.errors: dict[str, str] = {}
+        """The last error of each unreachable device."""
+        self.failed_s: dict[str, float] = {}
+        """The time of each device's first error, by the loop's clock."""
+        self.changed_s = 0.0
+        """The time of the last facts, by the loop's clock."""
+
+    def offer(self, record: Record, rows: int = 0) -> bool:
+        if record.topic is FACTS:
+            facts = decode(FACTS, record.value, record.headers)
+            assert isinstance(facts, Facts)
+            self.facts[facts.device, facts.source] = facts
+            self.changed_s = asyncio.get_running_loop().time()
+        elif record.topic is COLLECTOR_STATUS:
+            status = decode(COLLECTOR_STATUS, record.value, record.headers)
+            assert isinstance(status, CollectorStatus)
+            if not status.reachable and status.error:
+                self.errors[status.device] = status.error
+                self.failed_s.setdefault(status.device, asyncio.get_running_loop().time())
+        return True
+
+    def missing(self, devices: Iterable[str], after_s: float = 0.0) -> set[str]:
+        """Return the devices without facts, except those whose first error is older than `after_s`."""
+        given_up = {device for device, first_s in self.failed_s.items() if first_s < after_s}
+        return set(devices) - {device for device, _ in self.facts} - given_up
+
+
+async def first_facts(
+    devices: Iterable[str],
+    context: CollectorContext,
+    collect: Callable[[CollectorContext], Awaitable[None]],
+    bound_s: float,
+) -> tuple[list[Facts], dict[str, str]]:
+    """Return the facts that every device reports within `bound_s`, and the reason for each device without any.
+
+    Facts of one device may come in several parts: the wait ends when all have reported and none came for a while.
+    """
+    wanted, found = set(devices), _FirstFacts()
+    work = asyncio.ensure_future(collect(CollectorContext(found, context.collector)))
+    now_s = asyncio.get_running_loop().time
+    end_s = now_s() + bound_s
+    try:
+        while not work.done() and now_s() < end_s:
+            if not found.missing(wanted, now_s() - GIVE_UP_S) and now_s() > found.changed_s + _SETTLED_S:
+                break
+            await asyncio.wait({work}, timeout=_POLL_S)
+        if work.done():
+            work.result()
+    finally:
+        await cancel_and_wait(work)
+    silent = {one: found.errors.get(one, f"no answer within {bound_s:g} s") for one in sorted(found.missing(wanted))}
+    return list(found.facts.values()), silent
 
 
 async def first_readings(

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
@@ -20,14 +20,14 @@ from pydantic import BaseModel
 from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics, serve_metrics
-from collectors.core.once import NullPublisher
+from collectors.core.once import NullPublisher, first_facts
 from collectors.core.params import CollectorParams, Core, Cpu
 from collectors.core.publisher import KafkaPublisher
 from streams.health.health import Health
 from streams.health.status_server import stop_of, supervised
 from streams.wire import topics
 from streams.wire.errors import Misconfigured
-from streams.wire.models import Samples
+from streams.wire.models import Facts, Samples
 from streams.wire.topics import COLLECTOR, COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, TARGETS, Access
 
 GROUP_PREFIX = "railsight.collect."
@@ -86,6 +86,17 @@ class Spec:
         async for reading in self.read_once(params, context):
             for line in (reading,) if isinstance(reading, str) else json_lines(reading):
                 yield line
+
+    def read_facts(
+        self, params: BaseModel, devices: Iterable[str], bound_s: float
+    ) -> tuple[list[Facts], dict[str, str]]:
+        """Return the first facts of devices, without Kafka, and the reason for each device without any in time.
+
+        Raises Misconfigured and Retry as `collect` does.
+        """
+        context = CollectorContext(NullPublisher(), "once", core=Core())
+        with asyncio.Runner(loop_factory=self.new_loop) as runner:
+            return runner.run(first_facts(devices, context, lambda own: self.collect(params, own), bound_s))
 
     async def run(self, params: BaseModel, core: Core) -> None:
         """Collect until cancelled, or until `collect` or the publisher fails; raises the first failure.

@@ -1,5 +1,6 @@
 """Defines `railsight init`, which writes the first configuration of a fabric from options or from a terminal."""
 
+import logging
 import os
 import socket
 import sys
@@ -30,11 +31,14 @@ def init(
     this_host: Annotated[
         bool, typer.Option("--this-host", help="Also read this machine's NICs and kernel log.")
     ] = False,
+    gpus: Annotated[int, typer.Option(min=0, help="GPUs of each host that reports none.")] = 0,
+    grafana: Annotated[str, typer.Option(metavar="URL", help="Grafana, to which alerts link.")] = "",
+    read: Annotated[bool, typer.Option(help="Read the devices now, and complete the inventory by LLDP.")] = True,
     cluster: Annotated[str, typer.Option(help="Name of the fabric.")] = "local",
     force: Annotated[bool, typer.Option("--force", help="Replace the configuration of the folder.")] = False,
     start: Annotated[bool, typer.Option("--up", help="Run the pipeline at once, as `railsight up` does.")] = False,
 ) -> None:
-    """Write a configuration, lists of targets, a draft of the inventory, and secrets that only you can read.
+    """Write a configuration, lists of targets, secrets that only you can read, and the inventory that the devices show.
 
     Without options it asks. Passwords are asked for, or come from RAILSIGHT_INIT_PASSWORD and RAILSIGHT_INIT_COMMUNITY.
 
@@ -46,18 +50,22 @@ def init(
         by_gnmi, by_snmp = _targets(gnmi), _targets(snmp)
         password = _secret("RAILSIGHT_INIT_PASSWORD", f"Password of {gnmi_username} by gNMI") if gnmi_username else ""
         community = _secret("RAILSIGHT_INIT_COMMUNITY", "SNMP community") if by_snmp or any(hosts.values()) else ""
-        first = FirstConfiguration(cluster, by_gnmi, gnmi_username, password, gnmi_tls, by_snmp, community, hosts, name)
+        first = FirstConfiguration(
+            cluster, by_gnmi, gnmi_username, password, gnmi_tls, by_snmp, community, hosts, name, gpus, grafana
+        )
     else:
         first = _asked(cluster)
     for path in write(folder, first, force=force):
         typer.echo(f"wrote {path}")
     config = folder.absolute() / CONFIG
+    has_links = read and _read_devices(folder.absolute(), first)
     if start:
         from streams.cli.pipeline import up
 
         up(config)
         return
-    print_text(f"next: complete {folder.absolute() / 'inventory/links.csv'} (docs/inventory.md), then")
+    todo = "" if has_links else f" complete {folder.absolute() / 'inventory/links.csv'} (docs/inventory.md), then"
+    print_text(f"next:{todo}")
     typer.echo(f"  railsight config check --config {config} --connect")
     typer.echo(f"  railsight up --config {config}")
 
@@ -78,7 +86,53 @@ def _asked(cluster: str) -> FirstConfiguration:
     community = typer.prompt("SNMP community", hide_input=True) if snmp or any(hosts.values()) else ""
     here = socket.gethostname()
     this_host = here if typer.confirm(f"Is this machine ({here}) one of the hosts?", default=False) else ""
-    return FirstConfiguration(cluster, gnmi, username, password, tls, snmp, community, hosts, this_host)
+    gpus = typer.prompt("GPUs of each host that reports none", default=8, type=int) if hosts or this_host else 0
+    grafana = typer.prompt("URL of Grafana, for links in alerts (empty: none)", default="", show_default=False)
+    return FirstConfiguration(cluster, gnmi, username, password, tls, snmp, community, hosts, this_host, gpus, grafana)
+
+
+READ_S = 45.0
+"""The limit for the facts of one collector's devices (choice): SNMP gives a device up after 6 s."""
+_NAMES = 5
+
+
+def _read_devices(folder: Path, first: FirstConfiguration) -> bool:
+    """Read the devices once and complete the inventory by what they report; return whether it has links.
+
+    A device that does not answer, or a collector that cannot run, is a line: the configuration stays.
+    """
+    from streams.cli.inventory import write_draft
+    from streams.cli.options import collector_params, spec_of
+    from streams.config.settings import load
+    from streams.fabric.inventory import read_folder
+    from streams.report.inventory_draft import draft_inventory
+    from streams.wire.errors import Retry
+
+    # The log lines of a collector are for services, not for a command's output.
+    logging.getLogger("railsight").setLevel(logging.ERROR)
+    known, facts = read_folder(folder / "inventory"), []
+    devices_of = {"gnmi": list(first.gnmi or ()), "snmp": list(first.by_snmp)}
+    for name, params in load(folder / CONFIG, collector_params()).collectors.items():
+        devices = devices_of.get(name, [first.this_host])
+        print_text(f"reading {len(devices)} device{'s' if len(devices) != 1 else ''} by {name}")
+        try:
+            found, silent = spec_of(name).read_facts(params, devices, READ_S)
+        except (Misconfigured, Retry) as error:
+            print_text(f"railsight init: {name}: {error}", err=True)
+            continue
+        facts += found
+        for device, reason in list(silent.items())[:_NAMES]:
+            print_text(f"railsight init: {device} is not read by {name}: {reason}", err=True)
+        if len(silent) > _NAMES:
+            print_text(f"railsight init: {len(silent) - _NAMES} more are not read by {name}", err=True)
+    made = draft_inventory(facts, first.gpus, known)
+    if not made.inventory.links:
+        print_text("no device reports a neighbor by LLDP: the links are not known")
+        return False
+    write_draft(made, folder / "inventory", "LLDP", False)
+    if made.doubts:
+        print_text(f"check {folder / 'inventory/doubts.csv'}: {len(made.doubts)} values are guessed or missing")
+    return True
 
 
 def _words(question: str) -> list[str]:

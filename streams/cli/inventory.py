@@ -164,7 +164,7 @@ def draft(
     if silent:
         names = first_names(silent)
         print_text(f"railsight inventory: {len(silent)} devices have reported nothing yet ({names})", err=True)
-    _write_draft(made, folder, "LLDP", as_json)
+    write_draft(made, folder, "LLDP", as_json)
 
 
 @inventory.command("import")
@@ -187,7 +187,7 @@ def import_(
 
     _refuse_existing(folder, force)
     made = draft_from_netbox(read_exports(files), gpus_per_host)
-    _write_draft(made, folder, form, as_json)
+    write_draft(made, folder, form, as_json)
 
 
 @inventory.command()
@@ -260,7 +260,7 @@ def _refuse_existing(folder: Path, force: bool) -> None:
         raise Misconfigured(f"{folder} has an inventory ({names}); choose another folder, or replace it with --force")
 
 
-def _write_draft(made: "Draft", folder: Path, source: str, as_json: bool) -> None:
+def write_draft(made: "Draft", folder: Path, source: str, as_json: bool) -> None:
     """Write a draft and its doubts, and print the problems of the draft."""
     write_folder(made.inventory, folder)
     with (folder / "doubts.csv").open("w", newline="", encoding="utf-8") as file:

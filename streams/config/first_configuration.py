@@ -34,6 +34,10 @@ class FirstConfiguration:
     """The hosts of the fabric: name -> address of the SNMP agent, empty without SNMP."""
     this_host: str = ""
     """The name of this machine if it is one of the hosts; the host's collectors then run here."""
+    gpus: int = 0
+    """GPUs of each host that reports none."""
+    grafana: str = ""
+    """The URL of Grafana, to which alerts link."""
 
     @property
     def by_snmp(self) -> Mapping[str, str]:
@@ -92,7 +96,7 @@ def _write_inventory(folder: Path, first: FirstConfiguration) -> list[Path]:
     switches = {**(first.gnmi or {}), **(first.snmp or {})}
     hosts = dict.fromkeys([*(first.hosts or {}), *([first.this_host] if first.this_host else [])])
     devices = [Device(name, "switch", _tier(name), "pod1") for name in switches]
-    devices += [Device(name, "host", "host", "pod1") for name in hosts]
+    devices += [Device(name, "host", "host", "pod1", gpus=first.gpus) for name in hosts]
     write_folder(Inventory(tuple(devices)), folder / "inventory", "csv")
     links = folder / "inventory" / "links.csv"
     # Writes the columns that a person fills in; the inventory's writer would write only the required ones.
@@ -118,9 +122,11 @@ def _lines(folder: Path, first: FirstConfiguration) -> list[str]:
         "",
         "[runtime]",
         f"data = {quoted(str(folder / 'data'))}",
-        "# Complete links.csv (docs/inventory.md): without links, ends, rails and peers are unknown.",
+        "# Without links in its links.csv, ends, rails and peers are unknown (docs/inventory.md).",
         f"inventory = {quoted(str(folder / 'inventory'))}",
     ]
+    if first.grafana:
+        lines += ["", "[notify]", f"dashboard_url = {quoted(first.grafana)}"]
     if first.gnmi:
         lines += ["", "[collect.gnmi]", f"targets_file = {quoted(str(folder / 'gnmi-targets.json'))}"]
         lines += [f"tls = {str(first.gnmi_tls).lower()}"]

@@ -177,6 +177,8 @@ def _answer_init(session: Session, fabric: SnmpFabric) -> None:
         ("Hosts, as NAME", " ".join(f"{name}={addresses[name]}" for name in HOSTS)),
         ("SNMP community", COMMUNITY),
         ("Is this machine", ""),
+        ("GPUs of each host", "8"),
+        ("URL of Grafana", ""),
     )
     for question, answer in answers:
         session.expect(f"{question}[^\n]*: ?$")

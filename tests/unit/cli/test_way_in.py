@@ -22,7 +22,7 @@ def _own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def init(folder: Path, *more: str) -> int:
     return run(
         "init", str(folder), "--snmp", "leaf1=10.0.0.1", "--gnmi", "spine1=10.0.0.2:57400", "--gnmi-username", "noc",
-        "--host", "gpu1", "--host", "gpu2", *more,
+        "--host", "gpu1", "--host", "gpu2", "--no-read", *more,
     )  # fmt: skip
 
 
