@@ -190,11 +190,13 @@ def test_the_locality_service_has_the_files_that_its_settings_name(tmp_path: Pat
 
 
 def test_the_automations_configuration_is_one_that_it_reads(tmp_path: Path) -> None:
-    """Its journal is on the claimed volume."""
-    path = tmp_path / "automation.toml"
+    """Its journal is on the claimed volume, and its signatures name the fabric of the pipeline."""
+    path, pipeline = tmp_path / "automation.toml", tmp_path / "railsight.toml"
     path.write_text(data_of("railsight-automation", "automation.toml"))
+    pipeline.write_text(data_of("railsight", "railsight.toml"))
     config = load_automation(path)
     assert config.kubernetes is not None
+    assert config.fabric == load(pipeline, collector_params(), {}).kafka.cluster == "dc1"
     assert str(config.journal).startswith("/var/lib/railsight-automation/")
 
 
