@@ -1,34 +1,17 @@
-"""Serves metrics, liveness and readiness over HTTP from its own thread, so that it answers even if the loop is blocked.
-
-`/livez` and `/readyz` answer 200 with `ok`, or 503 with one line; every other path returns the metrics.
-"""
+"""Collects the metrics and the health of the automation, which status_http.py serves."""
 
 import asyncio
-import socket
-import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
-from socketserver import ThreadingMixIn
 from typing import Any, Protocol
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    disable_created_metrics,
-    make_wsgi_app,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 
 from railsight_automation.errors import Misconfigured
+from railsight_automation.status_http import REQUEST_S, StatusHttp
 
 PROBE_S = 5.0
 _ANSWER_S = 10.0
-_REQUEST_S = 10.0
-_MAX_CONNECTIONS = 64
-"""The most open connections, each with a thread; Prometheus and service managers use a few."""
-_TEXT = ("Content-Type", "text/plain; charset=utf-8")
 
 
 @dataclass(frozen=True)
@@ -126,79 +109,12 @@ class Status:
         return f"brokers: no answer for {since_s:.0f} s" if since_s > PROBE_S + _ANSWER_S else ""
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    """A server with one thread for each connection; closes stalled connections and those beyond the maximum."""
-
-    daemon_threads = True
-    request_queue_size = 2 * _MAX_CONNECTIONS
-
-    def __init__(self, family: socket.AddressFamily, address: tuple[str, int], request_s: float) -> None:
-        self.address_family = family
-        self._request_s = request_s
-        self._slots = threading.BoundedSemaphore(_MAX_CONNECTIONS)
-        super().__init__(address, _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._slots.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        # The socket's own timeout restarts with each byte.
-        deadline = threading.Timer(self._request_s, _shut_down, (request,))
-        deadline.daemon = True
-        deadline.start()
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            deadline.cancel()
-            self._slots.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing: the client or the deadline closed the connection."""
-
-
-class _Handler(WSGIRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 — its name in the standard library
-        """Log nothing."""
-
-
-def _shut_down(connection: socket.socket) -> None:
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-
-
-def serve(status: Status, params: StatusParams, request_s: float = _REQUEST_S) -> Callable[[], None]:
-    """Start serving and return a function that stops it; raise Misconfigured if the address is not usable.
-
-    `request_s` limits the time of each connection for request and response.
-    """
-    metrics = make_wsgi_app(status.registry)
-    problems = {"/livez": status.liveness_problem, "/readyz": status.readiness_problem}
-
-    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if (problem_of := problems.get(environ["PATH_INFO"])) is None:
-            found: Iterable[bytes] = metrics(environ, start_response)
-            return found
-        problem = problem_of()
-        start_response("503 Service Unavailable" if problem else "200 OK", [_TEXT])
-        return [f"{problem or 'ok'}\n".encode()]
-
+def serve(status: Status, params: StatusParams, request_s: float = REQUEST_S) -> Callable[[], None]:
+    """Start serving and return a function that stops it; raise Misconfigured if the address is not usable."""
+    problems = status.liveness_problem, status.readiness_problem
     try:
-        family, _, _, _, address = socket.getaddrinfo(params.host, int(params.port), type=socket.SOCK_STREAM)[0]
-        server = _Server(family, (str(address[0]), int(params.port)), request_s)
+        return StatusHttp(params.host, int(params.port), status.registry, *problems, request_s).close
     except OSError as error:
         raise Misconfigured(
             f"status: cannot listen on {params.host}:{params.port:g}: {error.strerror}; choose another port"
         ) from error
-    server.set_app(application)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-
-    def stop() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return stop
