@@ -43,3 +43,18 @@ async def test_a_finding_on_kafka_drains_a_node_until_its_repair_is_verified(
             await run.until_state(Action.UNCORDON_HOST, State.CLOSED)
             await run.until_node("IDLE".__eq__)
             assert slurm.reasons() == {}
+
+
+async def test_a_node_that_a_person_resumes_is_in_service_for_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The automation reads the node back by itself; the decision does not stay DRAINED."""
+    with cluster(tmp_path / "slurm") as slurm:
+        monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+        async with chain(slurm, tmp_path) as run:
+            await run.feed.publish(gpu_fault())
+            await run.until_state(Action.CORDON_HOST, State.DRAINED)
+            slurm.run("scontrol", "update", f"NodeName={NODE}", "State=RESUME")
+            returned = await run.until_state(Action.CORDON_HOST, State.PROBATION)
+            assert returned.reason.startswith("changed by others: back in service by another party")
+            assert slurm.state(NODE) == "IDLE" and slurm.reasons() == {}
