@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 from railsight_automation.commands import run
 from railsight_automation.config import load
-from railsight_automation.engine import Engine
 from railsight_automation.errors import DeviceError, Misconfigured, Refused
 from railsight_automation.host_commands import CommandParams, HostCommands
-from railsight_automation.journal import Journal
 from railsight_automation.messages import Remediation
 from railsight_automation.plan import Parts, Setting
 
-from tests.fixtures.automation import ACTOR, NOW_NS, Crash, Devices, Fuse, MemorySetting, RecordedAnswers, remediation
+from tests.fixtures.automation import Crash, Devices, Fuse, MemorySetting, RecordedAnswers, act, remediation
 
 HOST = {"id": "device:host1", "a": {"device": "host1"}, "role": "device"}
 PORT = {
@@ -81,19 +79,10 @@ class Automation:
         self, action: str, target: Mapping[str, Any], identity: str = "r1", fuse: Fuse | None = None, **params: Any
     ) -> str:
         """Carry out a remediation in a process of its own; return its last outcome, or an empty text."""
-        journal = Journal(self.folder / "journal.jsonl")
-        self.sent.fuse = fuse or Fuse()
-        try:
-            commands = HostCommands({action: CommandParams(**({"idle_s": 0.2, "verify_s": 2} | params))}, self.hosts)
-            parts = Parts([commands, *([self.hosts] if self.hosts else [])])
-            engine = self.sent.confirming(Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01))
-            for interrupted in engine.interrupted():
-                await engine.resume(interrupted)
-            await engine.observe(remediation(identity, action, target=target))
-            await engine.carry_out(identity)
-        finally:
-            journal.close()
-        outcomes = self.sent.outcomes(identity)
+        commands = HostCommands({action: CommandParams(**({"idle_s": 0.2, "verify_s": 2} | params))}, self.hosts)
+        parts = Parts([commands, *([self.hosts] if self.hosts else [])])
+        order = remediation(identity, action, target=target)
+        outcomes = await act(self.folder / "journal.jsonl", parts, self.sent, order, fuse)
         assert outcomes[:1] == ["ACCEPTED"]
         return outcomes[-1]
 

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from railsight_automation.engine import Engine
 from railsight_automation.host_commands import CommandParams, HostCommands
-from railsight_automation.journal import Journal
 from railsight_automation.kubernetes_nodes import KubernetesHosts, KubernetesParams, OfficialClient
 from railsight_automation.plan import Parts
 
 from tests.fakes.kubernetes_server import kubernetes_server
-from tests.fixtures.automation import ACTOR, NOW_NS, RecordedAnswers, remediation
+from tests.fixtures.automation import RecordedAnswers, act, remediation
 from tests.fixtures.certificates import certificate
 from tests.fixtures.kubernetes_api import KubernetesApi, kubernetes_api
 
@@ -77,16 +75,9 @@ class Hosts:
 
     async def act(self, identity: str, action: str, **more: Any) -> list[str]:
         """Carry out a remediation; return its outcomes."""
-        journal = Journal(self.path)
-        try:
-            nodes = KubernetesHosts(self.params, OfficialClient(self.params))
-            parts = Parts([nodes, HostCommands(self.commands, nodes)])
-            engine = self.sent.confirming(Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01))
-            await engine.observe(remediation(identity, action, **({"target": TARGET} | more)))
-            await engine.carry_out(identity)
-        finally:
-            journal.close()
-        return self.sent.outcomes(identity)
+        nodes = KubernetesHosts(self.params, OfficialClient(self.params))
+        parts = Parts([nodes, HostCommands(self.commands, nodes)])
+        return await act(self.path, parts, self.sent, remediation(identity, action, **({"target": TARGET} | more)))
 
     def node(self) -> tuple[bool, list[str], dict[str, str]]:
         """Return whether the node is cordoned, its taints by other parties and us, and our annotations."""

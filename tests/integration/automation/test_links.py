@@ -9,9 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from railsight_automation.engine import Engine
 from railsight_automation.gnmi_client import Access, GnmiClient
-from railsight_automation.journal import Journal
 from railsight_automation.links import LinkParams, Links
 from railsight_automation.plan import Parts
 
@@ -24,7 +22,7 @@ from lab.world.demo_world import DemoWorld
 from lab.world.port_configuration import DRAIN_POLICY, INITIAL, Setting
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Link
-from tests.fixtures.automation import ACTOR, NOW_NS, Fuse, RecordedAnswers, remediation
+from tests.fixtures.automation import Fuse, RecordedAnswers, act, remediation
 from tests.fixtures.certificates import certificate
 
 SHAPE = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=2)
@@ -62,18 +60,9 @@ class Fabric:
 
     async def act(self, identity: str, action: str, fuse: Fuse | None = None, **more: Any) -> list[str]:
         """Carry out a remediation in a process of its own, as far as the fuse; return the outcomes."""
-        journal = Journal(self.path / "journal.jsonl")
-        self.sent.fuse = fuse or Fuse()
-        try:
-            parts = Parts([Links(self.client, self.params)])
-            engine = self.sent.confirming(Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01))
-            for interrupted in engine.interrupted():
-                await engine.resume(interrupted)
-            await engine.observe(remediation(identity, action, target=self.target(**more)))
-            await engine.carry_out(identity)
-        finally:
-            journal.close()
-        return self.sent.outcomes(identity)
+        order = remediation(identity, action, target=self.target(**more))
+        parts = Parts([Links(self.client, self.params)])
+        return await act(self.path / "journal.jsonl", parts, self.sent, order, fuse)
 
     def port(self, end: Port) -> PortState:
         """Return a port now."""

@@ -3,19 +3,16 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from railsight_automation.engine import Engine
-from railsight_automation.journal import Journal
 from railsight_automation.plan import Parts
 from railsight_automation.slurm import SlurmHosts, SlurmParams
 from railsight_automation.slurm_reboot import SlurmReboot
 
-from tests.fixtures.automation import ACTOR, NOW_NS, Crash, Fuse, RecordedAnswers, remediation
+from tests.fixtures.automation import Crash, Fuse, RecordedAnswers, act, process, remediation
 from tests.fixtures.slurm import NODES, Slurm, cluster
 
 pytestmark = pytest.mark.timeout(240)
@@ -40,32 +37,22 @@ class Hosts:
 
     async def act(self, identity: str, action: str, fuse: Fuse | None = None, **more: Any) -> list[str]:
         """Carry out a remediation in a new process; return its outcomes."""
-        with self.process(fuse) as engine:
-            for interrupted in engine.interrupted():
-                await engine.resume(interrupted)
-            await engine.observe(remediation(identity, action, target=TARGET, **more))
-            await engine.carry_out(identity)
-        return self.sent.outcomes(identity)
+        order = remediation(identity, action, target=TARGET, **more)
+        return await act(self.path, self.parts, self.sent, order, fuse)
 
     async def watch(self) -> list[tuple[str, str]]:
         """Read back in a new process; return the ids and outcomes that it sends."""
         before = len(self.sent.sent)
-        with self.process() as engine:
+        with process(self.path, self.parts, self.sent) as engine:
             await engine.check_changes()
             await engine.check_changes()
         return [(identity, outcome) for identity, outcome, _ in self.sent.sent[before:]]
 
-    @contextmanager
-    def process(self, fuse: Fuse | None = None) -> Iterator[Engine]:
-        """Yield the engine of a new process, which ends with the block or at the fuse's step."""
-        journal = Journal(self.path)
-        self.sent.fuse = fuse or Fuse()
-        try:
-            hosts = SlurmHosts(self.params)
-            parts = Parts([hosts, SlurmReboot(self.params, hosts, time.time_ns)])
-            yield self.sent.confirming(Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01))
-        finally:
-            journal.close()
+    @property
+    def parts(self) -> Parts:
+        """Return the parts of the automation."""
+        hosts = SlurmHosts(self.params)
+        return Parts([hosts, SlurmReboot(self.params, hosts, time.time_ns)])
 
 
 @pytest.fixture

@@ -305,7 +305,8 @@ async def test_a_killed_decide_contradicts_nothing_that_it_published(bootstrap: 
     kafka, chance = KafkaSettings.model_validate({"bootstrap": bootstrap}), random.Random(1)
     fabric, output = Fabric(kafka, 1), tmp_path / "one.log"
     async with fabric.running():
-        for _ in range(KILLS):
+        for number in range(KILLS):
+            log.info("kill %d of %d, %d revisions", number + 1, KILLS, fabric.seen)
             with decide(kafka, tmp_path, "one"):
                 # By the number of revisions, not by time: a loaded machine is not killed before it has decided.
                 await has_published(fabric, chance.randint(1, MOST_REVISIONS), output)

@@ -4,13 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from railsight_automation.engine import Engine
 from railsight_automation.errors import DeviceError, Refused
-from railsight_automation.journal import Journal
 from railsight_automation.kubernetes_nodes import ApiError, KubernetesHosts, KubernetesParams
 from railsight_automation.plan import Parts
 
-from tests.fixtures.automation import ACTOR, NOW_NS, RecordedAnswers, remediation
+from tests.fixtures.automation import RecordedAnswers, act, remediation
 
 OTHER_TAINT = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
 TARGET = {"id": "device:host1", "a": {"device": "host1"}, "role": "device"}
@@ -75,15 +73,8 @@ class Hosts:
 
     async def act(self, identity: str, action: str, **more: Any) -> list[str]:
         """Carry out a remediation; return its outcomes."""
-        journal = Journal(self.path)
-        try:
-            parts = Parts([KubernetesHosts(KubernetesParams(), self.api)])
-            engine = self.sent.confirming(Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01))
-            await engine.observe(remediation(identity, action, **({"target": TARGET} | more)))
-            await engine.carry_out(identity)
-        finally:
-            journal.close()
-        return self.sent.outcomes(identity)
+        parts = Parts([KubernetesHosts(KubernetesParams(), self.api)])
+        return await act(self.path, parts, self.sent, remediation(identity, action, **({"target": TARGET} | more)))
 
 
 @pytest.fixture
