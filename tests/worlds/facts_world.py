@@ -2,7 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
+from lab.world.effects import Interval
+from lab.world.faults.devices import OtherVersion
+from lab.world.faults.links import SwappedCables
+from lab.world.ground_truth import PlacedFault
 from streams.fabric.ids import Port
 from streams.wire.models import Component, Facts, Message, Neighbor, Source
 from tests.worlds.observations import GNMI, at
@@ -10,6 +15,7 @@ from tests.worlds.small_world import Seconds, SmallWorld
 
 FACTS_S = 60
 NIC_MODEL = "MCX755106AS"
+END_S = 1e9
 
 
 @dataclass
@@ -32,46 +38,28 @@ class FactsWorld(SmallWorld):
                 if not self.is_silent(device, step * FACTS_S):
                     yield self.facts(device, step * FACTS_S + 0.5)
 
+    def placed_faults(self) -> Iterator[PlacedFault]:
+        """Yield the faults of all fields."""
+        yield from super().placed_faults()
+        for pair, intervals in self.swapped.items():
+            one, other = (self.link_at(Port(*name.split("/", 1))) for name in pair)
+            yield from (SwappedCables(one, other, Interval(at(begin), at(end))) for begin, end in intervals)
+        for device, changes in (*self.firmware.items(), *self.software.items()):
+            for (since, version), (until, _) in pairwise((*changes, (END_S, ""))):
+                yield OtherVersion((device,), Interval(at(since), at(until)), version)
+
     def facts(self, device: str, t: float, source: Source = GNMI) -> Facts:
         """Return the Facts of one device."""
-        own = self.topology.devices[device]
-        ports = self._ports(device)
-        neighbors_of = () if device in self.no_lldp else (self._neighbor(port, t) for port in ports)
-        nics = own.kind == "host"
+        own, now_ns = self.topology.devices[device], at(t)
+        nics, ports = own.kind == "host", self.ports_of(device)
+        far_ends = [(port, self.fabric.neighbor(device, port, now_ns)) for port in ports if device not in self.no_lldp]
+        neighbors = (Neighbor(port, *far) for port, far in far_ends if far.device not in self.no_lldp)
+        running = self.fabric.version(device, "28.41.1000" if nics else "4.30.1F", now_ns)
+        components = (Component(port, "nic", NIC_MODEL, f"{device}-{port}", running) for port in ports if nics)
         return Facts(
-            device, at(t), source, vendor=own.vendor or "Maker", model=own.model or "Model",
-            os_version="5.15" if nics else _at(self.software.get(device), t, "4.30.1F"),
-            components=tuple(self._nic(port, t) for port in ports if nics),
-            neighbors=tuple(each for each in neighbors_of if each is not None),
+            device, now_ns, source, vendor=own.vendor or "Maker", model=own.model or "Model",
+            os_version="5.15" if nics else running, components=tuple(components), neighbors=tuple(neighbors),
         )  # fmt: skip
-
-    def _nic(self, port: Port, t: float) -> Component:
-        running = _at(self.firmware.get(port.device), t, "28.41.1000")
-        return Component(port.port, "nic", NIC_MODEL, f"{port.device}-{port.port}", running)
-
-    def _ports(self, device: str) -> list[Port]:
-        cables = self.topology.links_of[device]
-        return [end for cable in cables for end in (cable.lower, cable.upper) if end.device == device]
-
-    def _neighbor(self, port: Port, t: float) -> Neighbor | None:
-        moved = self._moved(port, t)
-        cable = self.topology.link_at(moved)
-        assert cable is not None
-        # The other end of a moved cable receives the LLDP of the port to which it was moved.
-        far = self._moved(cable.far_end(moved), t)
-        return None if far.device in self.no_lldp else Neighbor(port.port, far.device, far.port)
-
-    def _moved(self, port: Port, t: float) -> Port:
-        """Return the port whose cable is in this one."""
-        for pair, intervals in self.swapped.items():
-            names = [Port(*name.split("/", 1)) for name in pair]
-            if port in names and any(begin <= t < end for begin, end in intervals):
-                return names[1 - names.index(port)]
-        return port
-
-
-def _at(changes: list[tuple[float, str]] | None, t: float, otherwise: str) -> str:
-    return next((version for since, version in reversed(changes or ()) if t >= since), otherwise)
 
 
 def lldp_facts(port: str, remote: str, t: float, source: Source = GNMI) -> Facts:

@@ -24,8 +24,6 @@ class HostWorld(SmallWorld):
 
     narrow: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports whose PCIe link has eight lanes of sixteen."""
-    idle: dict[str, list[Seconds]] = field(default_factory=dict)
-    """Hosts whose GPUs idle, so that their PCIe links run at 2.5 GT/s."""
     hot: dict[str, list[Seconds]] = field(default_factory=dict)
     """GPUs at 91 °C; the others have 62 °C."""
     xids: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
@@ -42,15 +40,16 @@ class HostWorld(SmallWorld):
             yield from (xid(name, t, code) for t, code in xids)
 
     def _read(self, host: str, t: float, step: int) -> Iterator[Samples]:
-        ports = [link.lower.port for link in self.topology.uplinks_of[host]]
-        lanes = {port: 8.0 if _in(self.narrow.get(f"{host}/{port}"), t) else 16.0 for port in ports}
-        boot = 2 if t >= self.boots.get(host, float("inf")) else 1
-        yield pcie(host, t, {port: (own, 32.0) for port, own in lanes.items()}, boot_id=boot, sequence=2 * step)
-        idle = _in(self.idle.get(host), t)
-        links = dict.fromkeys(GPUS, (16.0, 2.5) if idle else FULL)
-        busy = dict.fromkeys(GPUS, 0.0 if idle else 0.97)
+        lanes, gtps = FULL
+        links = {
+            link.lower.port: (self.fabric.gauge(link.lower, Metric.PCIE_WIDTH_LANES, at(t), lanes), gtps)
+            for link in self.topology.uplinks_of[host]
+        }
+        boot_id, busy = self.boot_id(host, t), dict.fromkeys(GPUS, 0.97)
+        yield pcie(host, t, links, boot_id=boot_id, sequence=2 * step)
         celsius = {gpu: 91.0 if _in(self.hot.get(f"{host}/{gpu}"), t) else 62.0 for gpu in GPUS}
-        yield pcie(host, t, links, busy=busy, celsius=celsius, boot_id=boot, sequence=2 * step + 1)
+        of_gpus = dict.fromkeys(GPUS, FULL)
+        yield pcie(host, t, of_gpus, busy=busy, celsius=celsius, boot_id=boot_id, sequence=2 * step + 1)
 
 
 def _in(intervals: Sequence[Seconds] | None, t: float) -> bool:

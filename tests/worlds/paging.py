@@ -34,15 +34,14 @@ def arrivals(
         is_host = world.topology.devices[device].kind == "host"
         phase = chance.uniform(0, CADENCE_S)
         ports = [cable.lower if cable.lower.device == device else cable.upper for cable in cables]
-        boot_of = world.boots.get(device, float("inf"))
         for step in range(int((until - phase) // CADENCE_S) + 1):
             t = phase + step * CADENCE_S
             if world.is_silent(device, t):
                 continue
             states: dict[str, float | None] = {port.port: float(world.fabric.is_up(port, at(t))) for port in ports}
             source = NIC if is_host else Source.SOURCE_GNMI
-            boot = 2 if t >= boot_of else 1
-            made = samples(device, t, {Metric.OPER_UP: states}, source=source, boot_id=boot, sequence=step)
+            boot_id = world.boot_id(device, t)
+            made = samples(device, t, {Metric.OPER_UP: states}, source=source, boot_id=boot_id, sequence=step)
             yield t + _delay(chance), made
         if is_host:
             for port in ports:

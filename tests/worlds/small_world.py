@@ -21,7 +21,7 @@ from lab.world.fault_placement import FaultPlacer
 from lab.world.faults import Fault
 from lab.world.faults.congestion import Collapse, Imbalance, Incast, PauseStorm
 from lab.world.faults.devices import ClockSkew, Reboot, SilentDevice
-from lab.world.faults.hosts import SlowHost, SlowRail
+from lab.world.faults.hosts import DegradedPcie, SlowHost, SlowRail
 from lab.world.faults.links import AdminDown, Degrading, LinkDown
 from lab.world.ground_truth import AnyFault, GroundTruth, InjectedFault, PlacedFault
 from lab.world.readings import read
@@ -124,9 +124,10 @@ KINDS = {
     "pausing": Kind(
         lambda at: PauseStorm(at.link, at.port, at.interval, frames_per_s=12_000), (*_PFC, _RX, _TX, _STALLED, _SPEED)
     ),
+    "narrow": Kind(lambda at: DegradedPcie(at.link, at.interval)),
     "pcie_stalled": Kind(lambda at: SlowHost((at.link,), at.interval, counted=(_STALLED[0], 1.0))),
 }
-"""The faults by the fields of SmallWorld; a column is read only in worlds with a fault that changes it."""
+"""The faults by the fields of the worlds; a column is read only in worlds with a fault that changes it."""
 READ_OF_INJECTED = (_RX, _TX, *((metric, NO_INDEX) for metric in (Metric.RX_PACKETS, Metric.TX_PACKETS)))
 """Counters that are read wherever the laboratory has placed a fault."""
 
@@ -172,28 +173,38 @@ class SmallWorld:
         """Return the laboratory's fabric with these faults; it can be read at any moment."""
         links = tuple(map(_cabled, self.topology.links.values()))
         inventory = Inventory(devices=tuple(self.topology.devices.values()), links=links)
-        faults: tuple[AnyFault, ...] = (*self.injected, *self._placed_faults())
+        faults: tuple[AnyFault, ...] = (*self.injected, *self.placed_faults())
         return DemoWorld(inventory, faults, 1, at(0), bytes_per_s=LOSSY_BYTES_S if self.lossy else BYTES_S)
 
-    def _placed_faults(self) -> Iterator[PlacedFault]:
+    def placed_faults(self) -> Iterator[PlacedFault]:
+        """Yield the faults of all fields."""
         for name, kind in KINDS.items():
-            for where, intervals in getattr(self, name).items():
+            for where, intervals in getattr(self, name, {}).items():
                 port = Port(*(*where.split("/", 1), "")[:2])
-                link = self.topology.link_at(port)
+                link = self.link_at(port) if port.port else None
                 for begin, end in [(intervals, intervals)] if name == "boots" else intervals:
-                    cabled = _cabled(link) if link is not None else None
-                    yield kind.fault(Place(port, cabled, Interval(at(begin), at(end))))
+                    yield kind.fault(Place(port, link, Interval(at(begin), at(end))))
         for device, intervals in self.offline.items():
             for begin, end in intervals:
                 interval = Interval(at(begin), at(end))
                 yield SilentDevice(device, interval)
-                for link in self.topology.links_of.get(device, ()):
-                    yield LinkDown(_cabled(link), interval)
+                yield from (LinkDown(_cabled(one), interval) for one in self.topology.links_of.get(device, ()))
+
+    def link_at(self, port: Port) -> Link:
+        """Return the link of a port."""
+        link = self.topology.link_at(port)
+        assert link is not None
+        return _cabled(link)
+
+    def ports_of(self, device: str) -> tuple[str, ...]:
+        """Return the ports of a device, in the order of its links."""
+        ends = (end for link in self.topology.links_of[device] for end in (link.lower, link.upper))
+        return tuple(end.port for end in ends if end.device == device)
 
     @cached_property
     def _columns(self) -> tuple[Column, ...]:
         """Return the columns that are read beside the states of ports."""
-        own = [column for name, kind in KINDS.items() if getattr(self, name) for column in kind.columns]
+        own = [column for name, kind in KINDS.items() if getattr(self, name, {}) for column in kind.columns]
         for effect in (effect for fault in self.injected for effect in fault.effects):
             if isinstance(effect, CounterIncrement):
                 own.append((effect.metric, effect.index))
@@ -211,16 +222,13 @@ class SmallWorld:
             t += ROUND_S
 
     def _reading(self, device: str, t: float, source: Source) -> Samples:
-        fabric, now_ns = self.fabric, at(t)
-        ends = [end for link in self.topology.links_of[device] for end in (link.lower, link.upper)]
-        ports = tuple(end.port for end in ends if end.device == device)
+        fabric, now_ns, ports = self.fabric, at(t), self.ports_of(device)
         gauges = [Metric.OPER_UP, Metric.ADMIN_UP, *(metric for metric, _ in self._columns if not metric.counter)]
         counted = [column for column in self._columns if column[0].counter]
         counters, read_gauges = read(fabric, device, ports, counted, gauges, now_ns)
-        boot_id = 1 + sum(interval.end_ns <= now_ns for interval in fabric.reboots(device))
         return Samples(
-            device, source, "c", 1, round(t), fabric.clock_ns(device, now_ns), now_ns, boot_id, RowKind.ROW_KIND_PORT,
-            ports, 0, counters, read_gauges,
+            device, source, "c", 1, round(t), fabric.clock_ns(device, now_ns), now_ns, self.boot_id(device, t),
+            RowKind.ROW_KIND_PORT, ports, 0, counters, read_gauges,
         )  # fmt: skip
 
     def other_messages(self, until: float) -> Iterator[Message]:
@@ -230,6 +238,10 @@ class SmallWorld:
     def is_silent(self, device: str, t: float) -> bool:
         """Return whether a device is offline or not polled."""
         return not self.fabric.device(device, at(t)).is_up
+
+    def boot_id(self, device: str, t: float) -> int:
+        """Return the boot id of a device, which each reboot increases."""
+        return 1 + sum(interval.end_ns <= at(t) for interval in self.fabric.reboots(device))
 
 
 def placed(fault: Fault, seed: int = 3) -> SmallWorld:
