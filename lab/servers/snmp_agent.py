@@ -27,6 +27,7 @@ from collectors.snmp.ber import (
 from lab.world.demo_fabric import SOFTWARE
 from lab.world.demo_links import PortState
 from lab.world.demo_world import DemoWorld
+from streams.fabric.catalogue import Metric
 from streams.instrument.clock import Clock
 from streams.wire.errors import Misconfigured, Reject
 
@@ -86,10 +87,10 @@ _COLUMNS: dict[str, Callable[[PortState], EncodedValue]] = {
     f"{_IF}.7": lambda p: _status(is_up=p.admin_up),
     f"{_IF}.8": lambda p: _status(is_up=p.oper_up),
     f"{_IF}.10": _counter32(lambda p: p.rx_bytes),
-    f"{_IF}.13": _counter32(_none),
+    f"{_IF}.13": _counter32(lambda p: p.counter(Metric.RX_DISCARDS)),
     f"{_IF}.14": _counter32(lambda p: p.fcs_errors),
     f"{_IF}.16": _counter32(lambda p: p.tx_bytes),
-    f"{_IF}.19": _counter32(_none),
+    f"{_IF}.19": _counter32(lambda p: p.counter(Metric.TX_DISCARDS)),
     f"{_IF}.20": _counter32(_none),
     f"{_IFX}.1": lambda p: _text(p.name),
     f"{_IFX}.6": _counter64(lambda p: p.rx_bytes),
@@ -103,8 +104,8 @@ _COLUMNS: dict[str, Callable[[PortState], EncodedValue]] = {
     f"{_IFX}.15": lambda p: _unsigned(GAUGE32, p.speed_bps // 10**6),
     f"{_IFX}.19": lambda _: _unsigned(TIMETICKS, 0),
     "1.3.6.1.2.1.10.7.2.1.3": _counter32(lambda p: p.fcs_errors),
-    "1.3.6.1.2.1.10.7.10.1.3": _counter32(_none),
-    "1.3.6.1.2.1.10.7.10.1.4": _counter32(_none),
+    "1.3.6.1.2.1.10.7.10.1.3": _counter32(lambda p: p.counter(Metric.PAUSE_RX_FRAMES)),
+    "1.3.6.1.2.1.10.7.10.1.4": _counter32(lambda p: p.counter(Metric.PAUSE_TX_FRAMES)),
     "1.3.111.2.802.1.1.21.1.1.1.2": _counter32(lambda p: p.pause_frames(p.pauses_us)),
     "1.3.111.2.802.1.1.21.1.1.1.3": _counter32(lambda p: p.pause_frames(p.paused_us)),
 }

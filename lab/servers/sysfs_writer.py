@@ -128,7 +128,7 @@ def _rdma(port: PortState, name: str, net: str, firmware: str) -> dict[str, str]
         "ports/1/counters/port_rcv_packets": str(port.rx_packets),
         "ports/1/counters/port_xmit_packets": str(port.tx_packets),
         "ports/1/counters/port_rcv_errors": "0",
-        "ports/1/counters/port_xmit_discards": "0",
+        "ports/1/counters/port_xmit_discards": str(port.counter(Metric.TX_DISCARDS)),
         "ports/1/counters/port_xmit_wait": "0",
         "ports/1/counters/link_downed": "0",  # as on RoCE: the netdev and ethtool count downs
         "ports/1/hw_counters/lifespan": "10",
@@ -182,6 +182,8 @@ def _statistics(port: PortState) -> dict[str, int]:
         "rx_bits_phy": port.counter(Metric.RX_BITS), "rx_corrected_bits_phy": port.corrected_bits,
         "rx_pcs_symbol_err_phy": 0,
         **{f"rx_err_lane_{lane}_phy": port.corrected_bits * (lane == port.worst_lane) for lane in range(4)},
+        "rx_pause_ctrl_phy": port.counter(Metric.PAUSE_RX_FRAMES),
+        "tx_pause_ctrl_phy": port.counter(Metric.PAUSE_TX_FRAMES),
         "rx_prio3_pause": port.pause_frames(port.paused_us), "tx_prio3_pause": port.pause_frames(port.pauses_us),
         "rx_prio3_pause_duration": port.paused_us, "tx_prio3_pause_duration": port.pauses_us,
         "rx_prio3_pause_transition": 0, "tx_pause_storm_warning_events": 0, "tx_pause_storm_error_events": 0,
