@@ -16,7 +16,7 @@ from streams.detect.evidence.params import SharedSettings
 from streams.detect.evidence.shared import SharedEvidence
 from streams.detect.evidence.subjects import port_subject
 from streams.detect.fabric_side import FabricSide
-from streams.detect.measure.monitors.monitor import MonitorSpec, ReplayedMonitorSpec
+from streams.detect.measure.monitors.monitor import Monitor
 from streams.detect.thresholds import Thresholds
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
@@ -209,8 +209,8 @@ class Detector(Generic[P]):
     """Simulated fabric (`bench detection --fabric`) -> the reason why its sources never show the fault."""
     fabric: FabricSide = field(default_factory=FabricSide)
     pod: PodSide[P, Any] | None = None
-    monitor: MonitorSpec | ReplayedMonitorSpec | None = None
-    """The monitor that it adds to `measure`, created from its own parameters."""
+    monitor: Callable[[P], Monitor] | None = None
+    """Creates the monitor that it adds to `measure`, from its own parameters."""
     state_metric: Metric | None = None
     """The metric to print if the evidence of a finding names no sampled metric."""
     slug: str = field(init=False)

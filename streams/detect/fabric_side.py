@@ -10,7 +10,7 @@ from enum import Enum, IntEnum
 from typing import Any, NamedTuple, Protocol
 
 from streams.detect.evidence.device_evidence import DeviceEvidence
-from streams.detect.evidence.episodes import Ledger, PublishedEpisodes
+from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes
 from streams.detect.evidence.link_history import FOREVER
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology, TopologyLink
@@ -151,6 +151,14 @@ class DeviceEvaluation(NamedTuple):
     """The watermark at which to evaluate again without new input."""
 
 
+def evaluate_whole(
+    ledger: Ledger, published: Mapping[str, PublishedEpisodes], conclusions: Iterable[Conclusion]
+) -> DeviceEvaluation:
+    """Return the evaluation of a detector that evaluates a device as a whole, without parts."""
+    current, episodes, due_ns = ledger.reconcile(published.get("", ()), conclusions)
+    return DeviceEvaluation({"": current}, episodes, due_ns)
+
+
 @dataclass(frozen=True, slots=True)
 class FabricEvaluator:
     """Evaluates the whole fabric. Its state is mutable and part of the snapshot of `attribute`."""
@@ -209,8 +217,6 @@ class FabricSide:
     """Returns the longest permitted silence of a source with a cadence; takes the detector's parameters."""
     min_silent_ratio: Callable[[Any], float] | None = None
     """Returns the share of the inventory's devices from which its findings are one group of the fabric."""
-    settle_s: Callable[[Any], float] | None = None
-    """Returns the longest time by which a later observation may move the end of its findings and of their children."""
 
 
 def device_at(subject: Subject) -> str:

@@ -4,9 +4,11 @@
 overlaps an interval around it, and `merge_intervals` retains it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 Interval = tuple[int, int]
+_T = TypeVar("_T")
 
 
 def closed(begin: int, end: int) -> Interval:
@@ -29,6 +31,21 @@ def merge_intervals(intervals: Iterable[Interval], gap_ns: int = 0) -> list[Inte
         else:
             merged.append((begin, end))
     return merged
+
+
+def split_at_gaps(items: Iterable[_T], span_of: Callable[[_T], Interval], gap_ns: int) -> Iterator[list[_T]]:
+    """Yield runs of items in order of their begin: each begins at most `gap_ns` after the end of those before it."""
+    run: list[_T] = []
+    run_end = 0
+    for item in items:
+        begin, end = span_of(item)
+        if run and begin > run_end + gap_ns:
+            yield run
+            run = []
+        run_end = max(run_end, end) if run else end
+        run.append(item)
+    if run:
+        yield run
 
 
 def intersect(some: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:

@@ -3,13 +3,13 @@
 A device is evaluated when a symptom of it or of its links arrives, and when one of its episodes can become final.
 """
 
-import heapq
 from bisect import bisect_right
 from collections.abc import Iterable
 
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.sides import DEVICE_EVALUATORS, DetectorParams, fabric_side
 from streams.detect.attribute.state import AttributeState, DeviceState, has_evidence_from_other
+from streams.detect.evidence.deadlines import Deadlines
 from streams.detect.evidence.device_evidence import (
     DeviceEvidence,
     LostLink,
@@ -38,7 +38,7 @@ class DeviceEvaluator:
         self._state = state
         self._cases = cases
         self._topology = topology
-        self._deadlines: list[tuple[int, str]] = []
+        self._deadlines = Deadlines()
         for device, known in state.devices.items():
             self._schedule(device, known)
 
@@ -66,10 +66,7 @@ class DeviceEvaluator:
 
     def pop_due(self) -> dict[str, None]:
         """Return the devices with an episode that can be final by now."""
-        due: dict[str, None] = {}
-        while self._deadlines and self._deadlines[0][0] <= self._state.watermark_ns:
-            due[heapq.heappop(self._deadlines)[1]] = None
-        return due
+        return self._deadlines.pop_all(self._state.watermark_ns)
 
     def evaluate(self, device: str) -> list[Episode]:
         """Run the detectors on a device; return the episodes that changed.
@@ -124,7 +121,7 @@ class DeviceEvaluator:
 
     def _schedule(self, device: str, state: DeviceState) -> None:
         if state.due_ns != FOREVER:
-            heapq.heappush(self._deadlines, (state.due_ns, device))
+            self._deadlines.schedule(device, state.due_ns)
 
     def _neighbor_silences(self, device: str) -> tuple[dict[str, list[Silence]], ...]:
         """Return the silences of the devices at the other ends of the links, one for each link."""

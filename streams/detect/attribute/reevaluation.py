@@ -12,6 +12,7 @@ from streams.detect.attribute.root_cause import parent_expiry_ns
 from streams.detect.attribute.severity import Outages, SeverityRater
 from streams.detect.attribute.sides import DetectorParams, fabric_side
 from streams.detect.attribute.state import Case
+from streams.detect.evidence.link_history import HOLD_UP_S
 from streams.detect.fabric_side import LINK_LOSS, GroupKey, Loss, devices_of
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
@@ -26,7 +27,7 @@ class Finality:
         self._params = params
         self._detector_params = DetectorParams(params)
         self._lateness_ns = ns(params.lateness_s)
-        self._settle_ns = ns(params.lateness_s + self._detector_params.settle_s)
+        self._settle_ns = ns(params.lateness_s + HOLD_UP_S)  # a later up may move the end of a link's outage
 
     def is_final(self, case: Case, watermark_ns: int) -> bool:
         """Return whether no late input can change a finding; a retraction is final after the lateness."""

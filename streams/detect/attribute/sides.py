@@ -60,10 +60,3 @@ class DetectorParams:
             side.min_silent_ratio(params) for side, params in self._by_detector if side.min_silent_ratio is not None
         )
         return min(ratios, default=1.0)
-
-    @property
-    def settle_s(self) -> float:
-        """Return the longest time by which a later observation may move the end of any finding."""
-        return max(
-            (side.settle_s(params) for side, params in self._by_detector if side.settle_s is not None), default=0.0
-        )

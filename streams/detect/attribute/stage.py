@@ -118,7 +118,7 @@ class Attribute:
         changed = [self._index.finding(identity) for identity in self._state.changed]
         lost_links = (finding for finding in changed if fabric_side(finding).loss in LINK_LOSS)
         devices = dict.fromkeys(device for finding in lost_links for device in devices_of(finding))
-        ids = self._evaluate_devices(devices | self._devices.pop_due()) | self._pop_due(now_ns)
+        ids = self._evaluate_devices(devices | self._devices.pop_due()) | self._deadlines.pop_all(now_ns)
         ids |= self._state.to_reevaluate | self._evaluate_fabric()
         ids |= self._affected.affected_by([self._index.finding(identity) for identity in self._state.changed])
         self._state.changed, self._state.to_reevaluate = {}, {}
@@ -158,15 +158,6 @@ class Attribute:
         finding = self._index.finding(identity)
         group = self._index.groups.group_of(finding)
         return group is not None and group.root_id == identity, finding.started_at_ns, identity
-
-    def _pop_due(self, now_ns: int) -> dict[str, None]:
-        """Return the cases whose deadline has passed."""
-        ids: dict[str, None] = {}
-        while (due := self._deadlines.pop_due(now_ns)) is not None:
-            _, identity = due
-            self._deadlines.cancel(identity)
-            ids[identity] = None
-        return ids
 
     def _schedule(self, identity: str, case: Case, revision_ns: int = FOREVER) -> None:
         """Schedule the next evaluation of a case; `revision_ns` is the time of a revision that is not due yet."""

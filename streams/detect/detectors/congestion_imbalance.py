@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from streams.detect.detector import NOW, Context, Detector, Evaluation, JobDomain, Observed, PodSide, Scope
 from streams.detect.evidence.episodes import Conclusion, evidence_of
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.subjects import device_subject
-from streams.detect.evidence.uplinks import DIRECTIONS, deviations
 from streams.detect.evidence.windows import BadPeriod, Marks, watch_window
 from streams.detect.fabric_side import CapacityEffect, FabricSide, device_at
 from streams.detect.thresholds import Ratio, Thresholds, ns
@@ -37,6 +37,28 @@ class ImbalanceParams(Thresholds):
     """Share of the fullest uplink's load; an uplink below it is down, drained or a standby, and is not compared."""
     windows: ClassVar[int] = 5
     """Consecutive uneven windows to open, and even ones to close: a new collective has new flows and new hashes."""
+
+
+DIRECTIONS = (Metric.TX_BYTES, Metric.RX_BYTES)
+"""Uplinks are compared by the bytes they send, and by the bytes that the tier above sends down to them."""
+
+Values = npt.NDArray[np.float64]
+
+
+def deviations(rates: Values, speeds: Values, unused: float) -> tuple[Values, Values]:
+    """Return, for each uplink, its relative deviation from the mean of those in use, and its load.
+
+    NaN for an uplink not in use. `rates` and `speeds` have shape (switches, ports), with NaN if a port is no uplink or
+    was not read. Uplinks of different speeds are compared by their load.
+    """
+    fill = rates / speeds
+    with np.errstate(invalid="ignore"):
+        fill = np.where(fill > unused * np.nan_to_num(fill).max(axis=1, initial=0.0)[:, None], fill, np.nan)
+    count = (~np.isnan(fill)).sum(axis=1)
+    mean = np.nansum(fill, axis=1) / np.maximum(count, 1)
+    off: Values = fill / np.where(mean > 0, mean, np.nan)[:, None] - 1
+    off[count < 2] = np.nan
+    return off, fill
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,17 @@ from streams.detect.evidence.device_evidence import DeviceEvidence, WrongClock
 from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.subjects import collector_subject
-from streams.detect.fabric_side import CapacityEffect, DeviceEvaluation, FabricSide, GroupKey, GroupKind, device_at
+from streams.detect.fabric_side import (
+    CapacityEffect,
+    DeviceEvaluation,
+    FabricSide,
+    GroupKey,
+    GroupKind,
+    device_at,
+    evaluate_whole,
+)
 from streams.detect.thresholds import Seconds, Thresholds, ns
+from streams.fabric.intervals import split_at_gaps
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, Finding, Severity, Subject
 
@@ -31,9 +40,6 @@ class ClockParams(Thresholds):
     """Closes when right for this long, so that repeated jumps are one finding. As `grouping.outlive_s` (choice)."""
 
 
-_WHOLE = ""
-"""The part of the device that it evaluates: the whole device."""
-
 _CERTAIN, _MAY_BE_DELAY = 1.0, 0.9
 """The confidence for a clock that is ahead, and for one that is behind by no more than a possible queueing delay."""
 
@@ -45,29 +51,15 @@ def _evaluate(
 ) -> DeviceEvaluation:
     """Conclude on the clock of a device or collector from all sources that it dates."""
     conclusions = []
-    for clocks in _clusters(params, evidence.clocks):
+    off = (clock for clock in evidence.clocks if abs(clock.offset_ns) >= ns(params.min_offset_s))
+    ordered = sorted(off, key=lambda clock: (clock.since_ns, clock.source))
+    for clocks in split_at_gaps(ordered, lambda clock: (clock.since_ns, clock.right_ns), ns(params.clear_s)):
         right_ns = max(clock.right_ns for clock in clocks)
         clear_ns = right_ns + ns(params.clear_s) if right_ns != FOREVER else FOREVER
         if clear_ns > ledger.watermark_ns:
             right_ns = FOREVER
         conclusions.append(_conclusion(params, evidence.subject, clocks, right_ns, clear_ns))
-    current, episodes, due_ns = ledger.reconcile(published.get(_WHOLE, ()), conclusions)
-    return DeviceEvaluation({_WHOLE: current}, episodes, due_ns)
-
-
-def _clusters(params: ClockParams, clocks: Sequence[WrongClock]) -> list[list[WrongClock]]:
-    """Return the clocks that are off far enough, by time; clocks less than `clear_s` apart form one cluster."""
-    off = [clock for clock in clocks if abs(clock.offset_ns) >= ns(params.min_offset_s)]
-    clusters: list[list[WrongClock]] = []
-    end_ns = 0
-    for clock in sorted(off, key=lambda clock: (clock.since_ns, clock.source)):
-        if clusters and clock.since_ns <= end_ns + ns(params.clear_s):
-            clusters[-1].append(clock)
-        else:
-            clusters.append([clock])
-            end_ns = 0
-        end_ns = max(end_ns, min(clock.right_ns, FOREVER - ns(params.clear_s)))
-    return clusters
+    return evaluate_whole(ledger, published, conclusions)
 
 
 def _conclusion(

@@ -22,10 +22,11 @@ from streams.detect.fabric_side import (
     Loss,
     SeverityContext,
     device_at,
+    evaluate_whole,
     location_keys,
 )
 from streams.detect.thresholds import Thresholds, ns
-from streams.fabric.intervals import Interval
+from streams.fabric.intervals import Interval, split_at_gaps
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, Finding
 
@@ -204,16 +205,9 @@ def _joint_losses(grouping: GroupingParams, evidence: DeviceEvidence) -> list[Ou
     Such an outage lasts until enough links recovered that it would not have been detected.
     """
     needed = max(grouping.links, _at_least_one(evidence.links * grouping.device_ratio))
-    outages = []
-    cluster: list[LostLink] = []
-    for link in [*sorted(evidence.lost, key=lambda link: link.down_ns), None]:
-        if cluster and (link is None or link.down_ns - cluster[-1].down_ns > ns(grouping.links_s)):
-            if (outage := _joint_loss(needed, evidence, cluster)) is not None:
-                outages.append(outage)
-            cluster = []
-        if link is not None:
-            cluster.append(link)
-    return outages
+    ordered = sorted(evidence.lost, key=lambda link: link.down_ns)
+    clusters = split_at_gaps(ordered, lambda link: (link.down_ns, link.down_ns), ns(grouping.links_s))
+    return [loss for cluster in clusters if (loss := _joint_loss(needed, evidence, cluster)) is not None]
 
 
 def _joint_loss(needed: int, evidence: DeviceEvidence, cluster: list[LostLink]) -> Outage | None:
@@ -249,9 +243,6 @@ def _silent_intervals(silences: dict[str, list[Silence]]) -> list[Interval]:
     return intervals or []
 
 
-_WHOLE = ""
-"""The part of the device that it evaluates: the whole device."""
-
 _NEIGHBORS_ONLY = 0.8
 """The confidence if only neighbors report it: the ports or their cables may be at fault instead of the device."""
 
@@ -261,9 +252,7 @@ def _evaluate(
 ) -> DeviceEvaluation:
     """Conclude on one device from all evidence on it."""
     outages = find_outages(params, ledger.settings.grouping, evidence)
-    conclusions = [_conclusion(params, evidence, outage) for outage in outages]
-    current, episodes, due_ns = ledger.reconcile(published.get(_WHOLE, ()), conclusions)
-    return DeviceEvaluation({_WHOLE: current}, episodes, due_ns)
+    return evaluate_whole(ledger, published, [_conclusion(params, evidence, outage) for outage in outages])
 
 
 def _conclusion(params: DeviceDownParams, evidence: DeviceEvidence, outage: Outage) -> Conclusion:

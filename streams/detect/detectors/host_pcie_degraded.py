@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streams.detect.detector import Detector, FaultOf, JobDomain, Placement
 from streams.detect.evidence.spells import PartSpells, PartStatement
 from streams.detect.fabric_side import FabricSide, under_a_job
-from streams.detect.measure.monitors.monitor import Monitor, MonitorSpec, NumberedSymptom
+from streams.detect.measure.monitors.monitor import Monitor, NumberedSymptom
 from streams.detect.measure.monitors.transitions import record_transition, split_transitions
 from streams.detect.measure.storage.column_store import Column, ColumnMapping
 from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch
@@ -241,5 +241,5 @@ DETECTOR = Detector(
     hidden_in={"snmp": "the PCIe link is read at the host", "nic": "PCIe links and GPUs are read by the host's agent"},
     fabric=FabricSide(link_fault_rank=3, is_critical=under_a_job),
     pod=_SPELLS.pod_side(),
-    monitor=MonitorSpec(PcieMonitor),
+    monitor=PcieMonitor,
 )

@@ -15,7 +15,7 @@ from pydantic import Field
 from streams.detect.detector import Detector, FaultOf, JobDomain, Placement
 from streams.detect.evidence.spells import PartSpells, PartStatement
 from streams.detect.fabric_side import CapacityEffect, FabricSide, under_a_job
-from streams.detect.measure.monitors.monitor import Monitor, MonitorSpec, NumberedSymptom
+from streams.detect.measure.monitors.monitor import Monitor, NumberedSymptom
 from streams.detect.measure.monitors.transitions import port_symptom, record_transition, split_transitions
 from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch
 from streams.detect.thresholds import Thresholds
@@ -197,5 +197,5 @@ DETECTOR = Detector(
     hidden_in={},
     fabric=FabricSide(link_fault_rank=4, capacity=CapacityEffect.NONE, is_critical=under_a_job),
     pod=_SPELLS.pod_side(),
-    monitor=MonitorSpec(ThermalMonitor),
+    monitor=ThermalMonitor,
 )

@@ -25,7 +25,7 @@ from streams.detect.detector import (
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, confidence_of, evidence_of
 from streams.detect.evidence.link_history import FOREVER, HOLD_UP_S, LinkHistory, growth_of
 from streams.detect.evidence.port_faults import down_cause, fault_evidence, reported_faults
-from streams.detect.evidence.subjects import link_name
+from streams.detect.evidence.subjects import link_coverage, link_name
 from streams.detect.fabric_side import FabricSide, Loss, SeverityContext, link_keys
 from streams.detect.thresholds import Seconds, Thresholds, ns
 from streams.fabric.catalogue import Metric
@@ -144,7 +144,7 @@ def _conclusion(params: DownParams, context: Context, history: LinkHistory, span
         cause=down_cause(faults, begin),
         evidence=(*evidence, *fault_evidence(faults, span)),
         confidence=confidence_of(reporters),
-        coverage=history.coverage(reporters),
+        coverage=link_coverage(history.subject, reporters),
         down_at_ns=(begin,),
     )  # fmt: skip
 
@@ -267,7 +267,6 @@ DETECTOR = Detector(
     hidden_in={},
     fabric=FabricSide(
         loss=Loss.LINK, ends_with_parent=True, link_fault_rank=0, group_keys=link_keys, is_critical=_is_critical,
-        settle_s=attrgetter("hold_up_s"),
     ),
     pod=link_follower(_evaluate),
     state_metric=Metric.OPER_UP,

@@ -34,11 +34,11 @@ from streams.detect.evidence.link_history import (
     is_transition,
 )
 from streams.detect.evidence.port_faults import down_cause, fault_evidence, reported_faults
-from streams.detect.evidence.subjects import link_name
+from streams.detect.evidence.subjects import link_coverage, link_name
 from streams.detect.fabric_side import FabricSide, Loss, SeverityContext, link_keys
 from streams.detect.thresholds import Seconds, Thresholds, ns
 from streams.fabric.catalogue import Metric
-from streams.fabric.intervals import Interval, closed, overlaps_any
+from streams.fabric.intervals import Interval, closed, overlaps_any, split_at_gaps
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.wire.models import Condition, Endpoint, Evidence, Finding, Source, Symptom
 from streams.wire.symptoms import SymptomKind
@@ -152,7 +152,7 @@ def find_hits(counters: Mapping[str, list[DownCounter]], run: Sequence[_Observed
     begin = _first_ns(run[0])
     for name, own in counters.items():
         preset = FLAP_PRESETS[name]
-        last = run[-1].at_ns + ns(preset.outage_s)  # an open outage counts this long after its start
+        last = max(one.at_ns for one in run) + ns(preset.outage_s)  # an open outage counts this long after its start
         for at_ns in sorted({t for counter in own for t in counter.times if begin <= t <= last}):
             counted = ((c.downs(max(before_ns, at_ns - ns(preset.window_s)), at_ns), c) for c in own)
             (downs, since_ns), counter = max(counted, key=lambda c: (c[0][0], -c[0][1]))
@@ -256,7 +256,7 @@ def _conclusion(
     hits = list(find_hits(counters, run, before_ns))
     if not hits:
         return None
-    span = begin, last = _first_ns(run[0]), run[-1].at_ns
+    span = begin, last = _first_ns(run[0]), max(one.at_ns for one in run)
     first = min(hits, key=lambda hit: (hit.at_ns, hit.since_ns))
     downs = max(max(hit.downs, hit.counter.downs(begin - 1, last)[0]) for hit in hits)
     over_ns = last + ns(params.quiet_s)
@@ -270,7 +270,7 @@ def _conclusion(
         cause=down_cause(faults, begin),
         evidence=(*(_evidence(end, counters, run, before_ns) for end in reporters), *fault_evidence(faults, span)),
         confidence=confidence_of(reporters),
-        coverage=history.coverage(reporters),
+        coverage=link_coverage(history.subject, reporters),
         started_ns=first.since_ns if first.since_ns > before_ns else begin,
         down_at_ns=tuple(dict.fromkeys(_first_ns(s) for s in run if s.kind is SymptomKind.WENT_DOWN)),
     )  # fmt: skip
@@ -335,24 +335,12 @@ def _evaluate(
     }  # fmt: skip
     conclusions: list[Conclusion] = []
     ended = [maintained_until_ns, *(known.end_ns for known in state or () if known.episode.finding.final)]
-    for run in _runs(seen, ns(params.quiet_s)):
+    for run in split_at_gaps(seen, lambda one: (_first_ns(one), one.at_ns), ns(params.quiet_s)):
         before_ns = max((end_ns for end_ns in ended if end_ns < _first_ns(run[0])), default=0)
         if (conclusion := _conclusion(params, context, history, run, counters, before_ns)) is not None:
             conclusions.append(conclusion)
             ended.append(conclusion.end_ns)
     return follow_link(context, history, state, conclusions, open_outages_due(params, history))
-
-
-def _runs(seen: list[_Observed], quiet_ns: int) -> Iterator[list[_Observed]]:
-    """Yield runs of observations that are at most `quiet_ns` apart."""
-    run: list[_Observed] = []
-    for observed in seen:
-        if run and _first_ns(observed) - run[-1].at_ns > quiet_ns:
-            yield run
-            run = []
-        run.append(observed)
-    if run:
-        yield run
 
 
 def _is_critical(finding: Finding, context: SeverityContext) -> bool:

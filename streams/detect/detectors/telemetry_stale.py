@@ -5,7 +5,7 @@ is a finding too, already resolved. The cause names the silent part: a collector
 that its neighbors lost too, device/down is the parent of this finding.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Annotated, ClassVar
@@ -29,7 +29,7 @@ from streams.detect.fabric_side import (
     location_keys,
 )
 from streams.detect.thresholds import Seconds, Thresholds, ns
-from streams.fabric.intervals import merge_intervals
+from streams.fabric.intervals import merge_intervals, split_at_gaps
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     Cause,
@@ -197,7 +197,8 @@ def evaluate_losses(params: StaleParams, ledger: Ledger, state: LossState, _topo
     state.due_ns = FOREVER
     episodes: list[Episode] = []
     for identity, known in list(state.inputs.items()):
-        clusters = list(_clusters(params, known.losses))
+        losses = sorted(known.losses, key=lambda loss: loss.at_ns)
+        clusters = list(split_at_gaps(losses, lambda loss: (loss.at_ns, loss.at_ns), ns(params.loss_s)))
         since_ns = clusters[0][0].at_ns - ns(params.loss_s)
         known.counted = {key: one for key, one in known.counted.items() if one.last_ns >= since_ns}
         conclusions = [
@@ -210,18 +211,6 @@ def evaluate_losses(params: StaleParams, ledger: Ledger, state: LossState, _topo
         if not has_open(known.published):
             del state.inputs[identity]
     return episodes
-
-
-def _clusters(params: StaleParams, losses: Iterable[InputLoss]) -> Iterator[list[InputLoss]]:
-    """Yield the losses that follow each other within `loss_s`."""
-    cluster: list[InputLoss] = []
-    for loss in sorted(losses, key=lambda loss: loss.at_ns):
-        if cluster and loss.at_ns > cluster[-1].at_ns + ns(params.loss_s):
-            yield cluster
-            cluster = []
-        cluster.append(loss)
-    if cluster:
-        yield cluster
 
 
 def _loss_conclusion(

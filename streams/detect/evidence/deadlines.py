@@ -20,6 +20,14 @@ class Deadlines:
         """Remove the deadline of a key, so that only new observations evaluate it."""
         self._at.pop(name, None)
 
+    def pop_all(self, until_ns: int) -> dict[str, None]:
+        """Return the keys that are due, in order, and remove their deadlines."""
+        due: dict[str, None] = {}
+        while (first := self.pop_due(until_ns)) is not None:
+            self.cancel(first[1])
+            due[first[1]] = None
+        return due
+
     def pop_due(self, until_ns: int) -> tuple[int, str] | None:
         """Return the first key that is due, with its deadline, which stays until another is scheduled."""
         while self._heap and self._heap[0][0] <= until_ns:

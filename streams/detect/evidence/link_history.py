@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streams.detect.evidence.params import LinkParams
-from streams.detect.evidence.subjects import link_coverage, subject_ends
+from streams.detect.evidence.subjects import subject_ends
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval, merge_intervals
-from streams.wire.models import IDLE_NS, Coverage, Endpoint, Source, Subject, Symptom
+from streams.wire.models import IDLE_NS, Endpoint, Source, Subject, Symptom
 from streams.wire.symptoms import SESSION_FAULTS, CounterGrowth, Fault, PortFault, PortTransition, SymptomKind
 
 _FAULT_NS, _FLAG_NS = ns(600), ns(60)
@@ -227,10 +227,6 @@ class LinkHistory:
                 spans.append((begun, symptom.at_ns))
                 begun = None
         return spans if begun is None else [*spans, (begun, FOREVER)]
-
-    def coverage(self, reporters: Iterable[Endpoint]) -> Coverage:
-        """Return the coverage by reporting ends."""
-        return link_coverage(self.subject, reporters)
 
 
 def _folded(symptom: Symptom) -> FoldedDowns | None:

@@ -11,6 +11,7 @@ from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.port_faults import part_evidence
 from streams.detect.evidence.subjects import part_subject, subject_ends
 from streams.detect.thresholds import Thresholds, ns
+from streams.fabric.intervals import split_at_gaps
 from streams.wire.models import Cause, Coverage, Endpoint, Source, Subject, Symptom, SymptomsReplaced
 from streams.wire.symptoms import (
     CnpThrottledBegan,
@@ -387,11 +388,4 @@ def report_delay_ns(quiet_ns: int, spells: Iterable[Spell[Any]]) -> int:
 
 def group_spells(quiet_ns: int, spells: Sequence[Spell[Began]]) -> Iterator[SpellRun[Began]]:
     """Yield groups of spells between which the state was never absent from the link for `quiet_ns`."""
-    group: SpellRun[Began] = SpellRun()
-    for spell in spells:
-        if group and group.end_ns != FOREVER and spell.begin_ns > group.end_ns + quiet_ns:
-            yield group
-            group = SpellRun()
-        group.append(spell)
-    if group:
-        yield group
+    yield from map(SpellRun, split_at_gaps(spells, lambda spell: (spell.begin_ns, spell.end_ns), quiet_ns))

@@ -44,7 +44,7 @@ def fit(points: Sequence[Point]) -> LinearFit | None:
     mean_ns = sum(at for at, _ in points) // count
     mean = sum(level for _, level in points) / count
     offsets = [((at - mean_ns) / 1e9, level - mean) for at, level in points]
-    xx, xy, yy = (sum(f(x, y) for x, y in offsets) for f in (_square, _product, lambda _, y: y * y))
+    xx, xy, yy = sum(x * x for x, _ in offsets), sum(x * y for x, y in offsets), sum(y * y for _, y in offsets)
     if xx == 0:
         return None
     slope = xy / xx
@@ -52,14 +52,6 @@ def fit(points: Sequence[Point]) -> LinearFit | None:
     spread = rest / (count - 2)
     r2 = 1 - rest / yy if yy > 0 else 0.0
     return LinearFit(mean_ns, mean, slope, math.sqrt(spread / xx), math.sqrt(spread / count), r2, count)
-
-
-def _square(x: float, _: float) -> float:
-    return x * x
-
-
-def _product(x: float, y: float) -> float:
-    return x * y
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streams.detect.detectors.congestion_imbalance import DIRECTIONS, Values, deviations
 from streams.detect.detectors.rail_degraded.comparison import HostRows, host_rows, suspect_rails
-from streams.detect.evidence.uplinks import DIRECTIONS, Values, deviations
 from streams.detect.measure.storage.column_store import Indices, Times
 from streams.detect.measure.storage.message_batch import ClosedWindows
 from streams.detect.measure.storage.plausibility import Plausibility

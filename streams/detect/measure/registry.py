@@ -4,14 +4,13 @@ The monitors listed here serve several detectors. A detector registers its own m
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from streams.detect.detectors import DETECTORS
 from streams.detect.measure.monitors.congestion_monitors import CnpMonitor, FullMonitor, LossMonitor
 from streams.detect.measure.monitors.event_confirmation import EventConfirmation
 from streams.detect.measure.monitors.incast_monitor import IncastMonitor
 from streams.detect.measure.monitors.late_replay import LateReplay
-from streams.detect.measure.monitors.monitor import Monitor, ReplayedMonitor, ReplayedMonitorSpec
+from streams.detect.measure.monitors.monitor import ConditionMonitor, Monitor
 from streams.detect.measure.monitors.pause_monitor import PauseMonitor
 from streams.detect.measure.monitors.port_fault_monitor import PortFaultMonitor
 from streams.detect.measure.monitors.transitions import TransitionMonitor
@@ -22,7 +21,7 @@ from streams.detect.thresholds import ns
 MONITORS: tuple[Callable[[DetectParams], Monitor], ...] = (
     lambda _: TransitionMonitor(), EventConfirmation, lambda _: PortFaultMonitor(),
 )  # fmt: skip
-REPLAYED: tuple[Callable[[DetectParams], ReplayedMonitor], ...] = (
+REPLAYED: tuple[Callable[[DetectParams], ConditionMonitor], ...] = (
     lambda params: PauseMonitor(params.storm, params.collapse),
     IncastMonitor,
     CnpMonitor,
@@ -36,13 +35,7 @@ Relevant = dict[tuple[ColumnMapping, ColumnMapping], tuple[Monitor, ...]]
 
 def make_monitors(params: DetectParams) -> tuple[Monitor, ...]:
     """Return the monitors of one partition; one LateReplay, the last monitor, contains those that are replayed."""
-    own = [make(params) for make in MONITORS]
-    replayed = [make(params) for make in REPLAYED]
-    for detector in DETECTORS:
-        if (spec := detector.monitor) is not None:
-            thresholds: Any = params.section(detector)
-            if isinstance(spec, ReplayedMonitorSpec):
-                replayed.append(spec.make(thresholds))
-            else:
-                own.append(spec.make(thresholds))
-    return *own, LateReplay(replayed, ns(params.lateness_s))
+    made = [make(params) for make in (*MONITORS, *REPLAYED)]
+    made += [detector.monitor(params.section(detector)) for detector in DETECTORS if detector.monitor is not None]
+    own = (monitor for monitor in made if not isinstance(monitor, ConditionMonitor))
+    return *own, LateReplay([one for one in made if isinstance(one, ConditionMonitor)], ns(params.lateness_s))

@@ -70,7 +70,6 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
     "measure/peer_selection.py": {
         M.SPEED_BPS: (_RAIL, _IMBALANCE), M.RX_BYTES: (_RAIL,), M.TX_BYTES: (_RAIL, _IMBALANCE),
     },
-    "evidence/uplinks.py": {M.TX_BYTES: (_IMBALANCE,), M.RX_BYTES: (_IMBALANCE,)},
 }  # fmt: skip
 """Modules that serve several detectors -> the metrics that they name, and the detectors that read those by them."""
 

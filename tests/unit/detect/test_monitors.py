@@ -24,9 +24,7 @@ def test_a_name_belongs_to_one_monitor() -> None:
 def test_the_monitor_of_a_detector_is_run() -> None:
     """A detector registers its monitor; no list of measure names it."""
     params = DetectParams()
-    own = {
-        type(detector.monitor.make(params.section(detector))) for detector in DETECTORS if detector.monitor is not None
-    }
+    own = {type(detector.monitor(params.section(detector))) for detector in DETECTORS if detector.monitor is not None}
     assert {type(monitor) for monitor in MONITORS} >= own != set()
 
 

@@ -13,6 +13,7 @@ from streams.fabric.intervals import (
     max_overlap,
     merge_intervals,
     overlaps_any,
+    split_at_gaps,
     total_length,
 )
 
@@ -64,6 +65,16 @@ def test_a_gap_joins_what_lies_less_than_it_apart(intervals: list[Interval], gap
 
 
 @given(some)
+@given(some, st.integers(0, 9))
+def test_runs_are_divided_where_a_gap_is_longer(intervals: list[Interval], gap: int) -> None:
+    """The runs have all items in order, and extend over the merged intervals of their spans."""
+    ordered = sorted(intervals)
+    runs = list(split_at_gaps(ordered, lambda one: one, gap))
+    assert [one for run in runs for one in run] == ordered
+    spans = [(run[0][0], max(end for _, end in run)) for run in runs]
+    assert spans == merge_intervals(ordered, gap + 1)
+
+
 def test_the_largest_overlap_is_the_count_at_the_fullest_moment(intervals: list[Interval]) -> None:
     """An interval that begins as another ends does not overlap it."""
     assert max_overlap(intervals) == max((sum(b <= at < e for b, e in intervals) for at in TIMES), default=0)

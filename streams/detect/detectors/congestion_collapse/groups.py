@@ -93,8 +93,8 @@ class Group(NamedTuple):
         """Return the number of concurrent hosts that makes a collapse."""
         return max(params.min_hosts, math.ceil(params.hosts * self.hosts))
 
-    def spans(self, enough: int, quiet_ns: int) -> Iterator[Interval]:
-        """Yield the spans in which `enough` hosts were throttled at once; gaps up to `quiet_ns` divide none."""
+    def spans(self, enough: int, quiet_ns: int) -> list[Interval]:
+        """Return the spans in which `enough` hosts were throttled at once; gaps up to `quiet_ns` divide none."""
         by_host: dict[str, list[Interval]] = {}
         for link in self.throttled:
             by_host.setdefault(link.host, []).append((link.run.begin_ns, link.run.end_ns))
@@ -112,16 +112,7 @@ class Group(NamedTuple):
                 since_ns = at_ns
             elif count < enough <= before:
                 spans.append((since_ns, at_ns))
-        joined: Interval | None = None
-        for begin, end in spans:
-            if joined is not None and begin <= joined[1] + quiet_ns:
-                joined = joined[0], max(joined[1], end)
-                continue
-            if joined is not None:
-                yield joined
-            joined = begin, end
-        if joined is not None:
-            yield joined
+        return merge_intervals(spans, quiet_ns + 1)
 
 
 def throttled_links(

@@ -25,18 +25,10 @@ class ConcurrentSpells(NamedTuple):
     slowed: Mapping[str, LinkSpells[ThrottledBegan]]
 
 
-class IncastCause(NamedTuple):
-    """The hosts to name, and the evidence for them."""
-
-    senders: tuple[str, ...]
-    victims: tuple[str, ...]
-    evidence: tuple[Evidence, ...]
-
-
 def attribute_incast(
     topology: Topology, receiver: TopologyLink, span: tuple[int, int], concurrent: ConcurrentSpells
-) -> IncastCause:
-    """Return the senders and victims of an incast at one link during `span`."""
+) -> tuple[tuple[str, ...], tuple[Evidence, ...]]:
+    """Return the victims of an incast at one link during `span`, and the evidence of its senders and victims."""
     host, pod = receiver.lower.device, receiver.pod
     own = set(topology.jobs_on([host], span[0]))
     others = {other for job in own for other in topology.placement.hosts_of(job, span[0])} - {host}
@@ -68,7 +60,7 @@ def attribute_incast(
             topology, at, span, [one for one in victims if one not in at_leaf], "at other leaves of the same rail"
         ),
     )
-    return IncastCause(senders, victims, found)
+    return victims, found
 
 
 def most_losses(spells: Iterable[Spell[Any]]) -> int:

@@ -130,7 +130,7 @@ def conclusion(
     worst = max(run, key=_weight)
     cable = context.topology.links.get(subject.id)
     span = run.begin_ns, run.end_ns
-    found = attribute_incast(context.topology, cable, span, concurrent) if cable is not None else None
+    victims, found = ((), ()) if cable is None else attribute_incast(context.topology, cable, span, concurrent)
     headline = _headline(incast, worst)
     return Conclusion(
         subject, run.begin_ns, min(run.end_ns, FOREVER - 1), opened_ns=run.reported_ns, seen_ns=run.seen_ns,
@@ -140,11 +140,11 @@ def conclusion(
         evidence=(
             *_evidence(params, incast, worst, headline),
             *delay_evidence(params, incast.link.subject, span, delays),
-            *(found.evidence if found is not None else ()),
+            *found,
         ),
         confidence=confidence_of(reporters),
         coverage=Coverage(seen=len(reporters), expected=2, missing=missing),
-        blast_radius=BlastRadius(hosts=found.victims) if found is not None and found.victims else None,
+        blast_radius=BlastRadius(hosts=victims) if victims else None,
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from streams.detect.evidence.port_faults import part_evidence
 from streams.detect.evidence.spells import PartState
 from streams.detect.evidence.subjects import part_subject
 from streams.detect.fabric_side import CapacityEffect, FabricSide, device_at
-from streams.detect.measure.monitors.monitor import Monitor, MonitorSpec
+from streams.detect.measure.monitors.monitor import Monitor
 from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.detect.thresholds import Thresholds, ns
 from streams.fabric.topology import Topology
@@ -287,5 +287,5 @@ DETECTOR = Detector(
         PartState, Scope.PORT, _evaluate, (SymptomKind.GPU_XID, SymptomKind.GPU_ECC_COUNTED), _observe,
         device_of=lambda state: device_at(state.subject),
     ),
-    monitor=MonitorSpec(lambda _: XidMonitor()),
+    monitor=lambda _: XidMonitor(),
 )  # fmt: skip

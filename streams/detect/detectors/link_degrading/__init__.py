@@ -12,7 +12,7 @@ from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES, TREND,
 from streams.detect.evidence.episodes import Conclusion, confidence_of, evidence_of
 from streams.detect.evidence.link_history import LinkHistory
 from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
-from streams.detect.evidence.subjects import link_name
+from streams.detect.evidence.subjects import link_coverage, link_name
 from streams.detect.evidence.trend import uncorrectable_probability
 from streams.detect.evidence.windows import BadRun, WindowHit, WindowRules, indexed_values, side_endpoint
 from streams.detect.fabric_side import FabricSide, SeverityContext
@@ -55,7 +55,7 @@ def _conclusion(
         cause=cause,
         evidence=(*_evidence(params, best, run.hits, windows), *fault_evidence(faults, span)),
         confidence=confidence_of(reporters),
-        coverage=link.coverage(reporters),
+        coverage=link_coverage(link.subject, reporters),
         severity=Severity.INFO if all(case.rule in (TREND, "fading") for case in run.cases) else Severity.WARNING,
         started_ns=begin,
         anchor=str(begin),

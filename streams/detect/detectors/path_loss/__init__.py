@@ -16,7 +16,7 @@ from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisod
 from streams.detect.evidence.link_history import FOREVER, LinkHistory
 from streams.detect.evidence.port_faults import fault_evidence, reported_faults, session_downs
 from streams.detect.evidence.probe_verdicts import ProbeStatement, ProbeVerdict, Verdicts, probe_conclusion
-from streams.detect.evidence.subjects import device_subject, link_name, port_subject
+from streams.detect.evidence.subjects import device_subject, link_coverage, link_name, port_subject
 from streams.detect.fabric_side import (
     Cases,
     FabricEvaluator,
@@ -222,7 +222,7 @@ def _session_conclusion(params: PathParams, context: Context, history: LinkHisto
         cause=Cause.UNKNOWN,
         evidence=fault_evidence(faults, span),
         confidence=confidence_of(reporters),
-        coverage=history.coverage(reporters),
+        coverage=link_coverage(history.subject, reporters),
         anchor=f"session {begin}",
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ the store adds them to its history.
 """
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Protocol
@@ -150,21 +150,6 @@ class ReplayedMonitor(Monitor, Protocol):
 
     active: Sequence[ActiveConditions]
     """The active conditions with which it compares the next reading."""
-
-
-@dataclass(frozen=True, slots=True)
-class MonitorSpec:
-    """Creates a monitor; a detector registers its own monitor with it."""
-
-    make: Callable[[Any], Monitor]
-    """Creates it from the parameters of the detector that adds it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedMonitorSpec:
-    """Creates a monitor that is replayed after a late reading."""
-
-    make: Callable[[Any], ReplayedMonitor]
 
 
 QUANTA_BITS = 65535 * 512
