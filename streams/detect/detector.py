@@ -73,12 +73,10 @@ class Context:
 
     @property
     def settings(self) -> SharedSettings:
-        """Return the settings that every detector may read."""
         return self.ledger.settings
 
     @property
     def watermark_ns(self) -> int:
-        """Return the watermark of the evaluation."""
         return self.ledger.watermark_ns
 
     def reconcile(
@@ -96,7 +94,6 @@ class Context:
         return port_subject(self.topology, port)
 
     def restarts(self, device: str) -> Sequence[Interval]:
-        """Return the intervals in which a device restarted."""
         return self.evidence.restarts.get(device, ())
 
     def is_reporting(self, device: str) -> bool:
@@ -109,7 +106,6 @@ class Context:
 
     @property
     def retained_since_ns(self) -> int:
-        """Return the time before which observations of links are pruned."""
         return self.watermark_ns - self.settings.link_retention_ns
 
 
@@ -220,7 +216,6 @@ class Detector(Generic[P]):
         object.__setattr__(self, "slug", self.condition.slug)
 
     def ledger(self, settings: SharedSettings, watermark_ns: int) -> Ledger:
-        """Return the ledger of its episodes at a watermark."""
         return Ledger(self.condition, self.version, settings, watermark_ns)
 
 

@@ -49,12 +49,10 @@ class DetectParams(_Sections):
         return hashlib.sha256(to_json(self.values())).hexdigest()[:12]
 
     def section(self, detector: Detector[P]) -> P:
-        """Return the thresholds of one detector."""
         return cast("P", getattr(self, detector.section))
 
     @property
     def shared(self) -> SharedSettings:
-        """Return the settings that every detector may read."""
         retentions = (
             detector.pod.link_retention_ns(self.section(detector), self.lateness_s)
             for detector in DETECTORS

@@ -28,7 +28,6 @@ class CaseIndex:
             self.add(case.episode.finding)
 
     def add(self, finding: Finding) -> None:
-        """Add a new case or a case whose episode changed."""
         is_outage = fabric_side(finding).loss is Loss.DEVICE
         for device in devices_of(finding):
             self._ids_by_device.setdefault(device, set()).add(finding.id)
@@ -38,7 +37,6 @@ class CaseIndex:
         self.groups.add(finding)
 
     def remove(self, finding: Finding) -> None:
-        """Remove an evicted case."""
         for device in devices_of(finding):
             self._ids_by_device[device].discard(finding.id)
             if not self._ids_by_device[device]:
@@ -55,23 +53,18 @@ class CaseIndex:
         return self._cases[identity].episode.finding
 
     def ids_at(self, device: str) -> Iterable[str]:
-        """Return the ids of the cases at a device."""
         return sorted(self._ids_by_device.get(device, ()))
 
     def count_at(self, device: str) -> int:
-        """Return the number of cases at a device."""
         return len(self._ids_by_device.get(device, ()))
 
     def findings_at(self, device: str) -> list[Finding]:
-        """Return the findings at a device that are not retracted, by id."""
         return self._current(self.ids_at(device))
 
     def findings_of(self, condition: Condition) -> list[Finding]:
-        """Return the findings of a condition that are not retracted."""
         return self._current(self._ids_by_condition.get(condition, ()))
 
     def link_faults_at(self, port: Endpoint) -> list[Finding]:
-        """Return the faults of the link or slot at a port, by rank."""
         ranked = [
             (rank, finding)
             for finding in self.findings_at(port.device)
@@ -81,7 +74,6 @@ class CaseIndex:
         return [finding for _, finding in sorted(ranked, key=lambda one: one[0])]
 
     def related_subjects(self, identity: str) -> tuple[str, ...]:
-        """Return the ids of the subjects to which the episode of a case refers."""
         case = self._cases.get(identity)
         return () if case is None else case.episode.related
 

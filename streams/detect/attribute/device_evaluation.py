@@ -153,5 +153,4 @@ class SilenceCount:
         self._ends = sorted(end for _, end in known)
 
     def at(self, at_ns: int) -> int:
-        """Return the number of devices that were silent at a time."""
         return bisect_right(self._begins, at_ns) - bisect_right(self._ends, at_ns)

@@ -45,7 +45,6 @@ class Cluster:
 
     @property
     def subject_count(self) -> int:
-        """Return the number of different subjects."""
         return len(self._subjects)
 
     @property
@@ -56,11 +55,9 @@ class Cluster:
         return self._ranks[0][-1]
 
     def ordered(self) -> list[Member]:
-        """Return the members by start time."""
         return sorted(self.members.values())
 
     def add(self, member: Member) -> None:
-        """Add a new member."""
         self.members[member.id] = member
         heapq.heappush(self._ranks, member.rank)
         self._subjects[member.subject] = self._subjects.get(member.subject, 0) + 1
@@ -70,7 +67,6 @@ class Cluster:
                 self.tiers[member.tier] = self.tiers.get(member.tier, 0) + 1
 
     def remove(self, member: Member) -> None:
-        """Remove a member."""
         del self.members[member.id]
         _decrement(self._subjects, member.subject)
         if member.device and _decrement(self._devices, member.device):
@@ -195,7 +191,6 @@ class Group:
 
     @property
     def members(self) -> list[Finding]:
-        """Return the findings by start time."""
         return [self._finding_of(member.id) for member in self._cluster.ordered()]
 
     @property
@@ -234,11 +229,9 @@ class GroupIndex:
                 clusters.add(member)
 
     def remove(self, identity: str) -> None:
-        """Remove an evicted finding."""
         self._leave(identity, self._keys_by_id.pop(identity, ()))
 
     def keys_of(self, identity: str) -> tuple[GroupKey, ...]:
-        """Return the keys of the groups to which a finding may belong."""
         return self._keys_by_id.get(identity, ())
 
     def group_of(self, finding: Finding) -> Group | None:

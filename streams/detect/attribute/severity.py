@@ -81,7 +81,6 @@ class Outages:
         )
 
     def broken_at(self, links: Iterable[TopologyLink], at_ns: int) -> list[TopologyLink]:
-        """Return the links that were broken at a time."""
         return [
             link
             for device, own in itertools.groupby(links, key=lambda link: link.lower.device)

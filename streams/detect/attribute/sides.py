@@ -41,7 +41,6 @@ class DetectorParams:
         )
 
     def of(self, finding: Finding) -> Any:
-        """Return the parameters of the detector of a finding."""
         return self._by_condition[finding.condition]
 
     def silence_limit_ns(self, cadence_ns: int) -> int:

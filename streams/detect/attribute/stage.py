@@ -65,7 +65,6 @@ class Attribute:
             )
 
     def _build_lookups(self, topology: Topology) -> None:
-        """Build all look-ups over the current cases."""
         cases = self._state.cases
         self._topology = topology
         self._index = CaseIndex(self._params, cases, topology)
@@ -274,7 +273,6 @@ class Attribute:
         return [device for device in devices if device in case.listed and device not in known]
 
     def _evict(self) -> None:
-        """Remove the old closed cases."""
         now_ns = self._state.swept_ns = self._state.watermark_ns
         for finding in self._state.evict(now_ns - _RETENTION_NS, now_ns - RETENTION_NS):
             self._index.remove(finding)

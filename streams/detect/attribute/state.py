@@ -32,7 +32,6 @@ class DeviceState:
         return not (self.silences or self.restarts or self.clocks or any(self.published.values()))
 
     def prune(self, before_ns: int) -> None:
-        """Drop facts and final episodes that are older."""
         self.published = {slug: _pruned(by_part, before_ns) for slug, by_part in self.published.items()}
         self.restarts = [restart for restart in self.restarts if restart.at_ns >= before_ns]
         self.clocks = [clock for clock in self.clocks if clock.right_ns >= before_ns]

@@ -295,7 +295,6 @@ class Correlate:
         return outputs
 
     def _link_symptom(self, symptom: Symptom) -> list[Output]:
-        """Add a symptom to the history of its link."""
         subject = self._subject_at(Port(symptom.device, symptom.port))
         is_new = self._state.evidence.link(subject).add(symptom)
         return self._evaluate(self._units[_LINK], subject.id) if is_new else []
@@ -386,7 +385,6 @@ class Correlate:
 
     @property
     def _retained_since_ns(self) -> int:
-        """Return the time before which observations of links are pruned."""
         return self._state.watermark_ns - self._settings.link_retention_ns
 
     def _context(self, detector: Detector[Any]) -> Context:
@@ -394,7 +392,6 @@ class Correlate:
         return Context(ledger, self._topology, self._state.evidence, self._hosts_by_pod)
 
     def _states(self, one: _Bound) -> dict[str, Any]:
-        """Return the states of a detector by key."""
         return self._state.detectors.setdefault(one.slug, {})
 
 

@@ -172,7 +172,6 @@ class _InventoryView:
         return f"{own} is miscabled: {near[0]}/{near[1]} leads to {far.device}/{far.port}{taken}"
 
     def evidence(self, report: CablingReport, end_ns: int) -> Evidence:
-        """Return the evidence of one end's neighbor."""
         near, far = Port(report.device, report.port), Port(report.remote_device, report.remote_port)
         expected = self._own.far_end(near) if self._own is not None else None
         cable = self._cables[far]

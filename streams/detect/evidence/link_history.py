@@ -72,11 +72,9 @@ class FoldedDowns:
 
     @property
     def key(self) -> tuple[str, str, SymptomKind, Source, bool]:
-        """Return the key of one counter."""
         return self.device, self.port, self.kind, self.source, self.by_event
 
     def joined(self, later: "FoldedDowns") -> "FoldedDowns":
-        """Return both as one."""
         return replace(self, end_ns=max(self.end_ns, later.end_ns), count=self.count + later.count)
 
 
@@ -194,7 +192,6 @@ class LinkHistory:
         return subject_ends(self.subject)
 
     def at(self, end: Endpoint) -> Iterator[Symptom]:
-        """Return the observations of one end."""
         return (s for s in self.symptoms if s.device == end.device and s.port == end.port)
 
     def downs(self, end: Endpoint) -> list[Interval]:
@@ -210,7 +207,6 @@ class LinkHistory:
         return merge_intervals(span for end in self.ends() for span in self.disabled_of(end))
 
     def disabled_of(self, end: Endpoint) -> list[Interval]:
-        """Return the intervals in which this end was administratively down."""
         return self._spans(end, self.disabled_since, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
 
     def newest_change_ns(self, end: Endpoint) -> int:

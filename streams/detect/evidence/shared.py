@@ -27,7 +27,6 @@ class SharedEvidence:
         return self.links.get(subject.id) or self.links.setdefault(subject.id, LinkHistory(subject))
 
     def links_of_device(self, device: str) -> list[str]:
-        """Return the links that have an end at a device."""
         return [key for key, history in self.links.items() if any(end.device == device for end in history.ends())]
 
     def set_silence(self, symptom: Symptom) -> None:

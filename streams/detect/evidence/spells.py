@@ -60,7 +60,6 @@ class PartState:
     """By a key of the detector, the number of dropped symptoms and the growth that they count."""
 
     def pruned(self, before_ns: int, symptoms: Iterable[Symptom]) -> "PartState":
-        """Return the state with these symptoms, without older episodes that are final."""
         return replace(self, symptoms=tuple(symptoms), published=prune(self.published, before_ns))
 
     def prune_at_ns(self, retention_ns: int, watermark_ns: int) -> int:
@@ -105,7 +104,6 @@ class PartSpells(Generic[P]):
     """A lower rank is worse. If all ranks are equal, the first symptom of a spell is its evidence."""
 
     def pod_side(self) -> PodSide[P, PartState]:
-        """Return the evaluation by part."""
         return PodSide(PartState, Scope.PORT, self._evaluate, (self.begin, self.end), self._observe)
 
     def _observe(self, _: P, state: PartState | None, symptom: Symptom, context: Context) -> Observed[PartState]:
@@ -242,7 +240,6 @@ class Spell(Generic[Began]):
 
     @property
     def key(self) -> tuple[Endpoint, Source, CongestionState]:
-        """Return the key of consecutive spells."""
         return self.reporter, self.source, self.began.state
 
 
@@ -281,7 +278,6 @@ class LinkSpells(Generic[Began]):
                 return self
 
     def retain(self, is_retained: Callable[[Spell[Began]], bool]) -> "LinkSpells[Began]":
-        """Return only the spells that are retained."""
         return replace(self, spells=tuple(filter(is_retained, self.spells)))
 
     def _with(self, spells: tuple[Spell[Began], ...], changed: Collection[object]) -> "LinkSpells[Began]":
@@ -349,7 +345,6 @@ class SpellRun(list[Spell[Began]], Generic[Began]):
 
     @property
     def begin_ns(self) -> int:
-        """Return the start of its first spell."""
         return self[0].begin_ns
 
     @property
@@ -369,7 +364,6 @@ class SpellRun(list[Spell[Began]], Generic[Began]):
 
     @property
     def reporters(self) -> list[Endpoint]:
-        """Return the ends that report it."""
         return list(dict.fromkeys(spell.reporter for spell in self))
 
     def over_ns(self, quiet_ns: int) -> int:

@@ -45,7 +45,6 @@ class WindowHistory:
         return WindowHistory(tuple(windows), self.pruned_until_ns)
 
     def merge(self, other: "WindowHistory") -> "WindowHistory":
-        """Return the windows of both."""
         merged = self
         for window in other.windows:
             merged = merged.with_window(window)
@@ -108,7 +107,6 @@ class WindowHistory:
         return min((at_ns for at_ns in times if at_ns > now_ns), default=FOREVER)
 
     def sides(self) -> dict[Side, list[Window]]:
-        """Return the windows by end and source."""
         sides: dict[Side, list[Window]] = {}
         for window in self.windows:
             sides.setdefault(side_of(window), []).append(window)
@@ -223,7 +221,6 @@ class WindowRules(Generic[P]):
     """(params, context, link, all windows, run)"""
 
     def pod_side(self) -> PodSide[P, WindowState]:
-        """Return the evaluation by link."""
         return PodSide(
             WindowState, Scope.LINK, self._evaluate, (Window,), self._observe, follows_link_history=True,
             merge=lambda moved, existing: WindowState(

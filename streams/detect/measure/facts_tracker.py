@@ -67,7 +67,6 @@ class VersionCounter:
         """True if versions are pending or devices were removed."""
 
     def on_facts(self, facts: Facts, topology: Topology) -> None:
-        """Process the versions that a device reports."""
         runs = tuple(_runs(self._params.kinds, topology.devices.get(facts.device), facts))
         known = self._known.get(facts.device, {}).get(facts.source)
         self._newest_ns = max(self._newest_ns, facts.observed_at_ns)
@@ -180,7 +179,6 @@ class VersionCounter:
         }  # fmt: skip
 
     def load(self, data: dict[str, Any]) -> None:
-        """Restore the state that `dump` returned."""
         shared = [tuple(RunningVersion(*run) for run in runs) for runs in data["runs"]]
         self._shared = {runs: runs for runs in shared}
         for device, source, place, since_ns in data["known"]:
@@ -242,16 +240,13 @@ class ModuleTracker:
         )
 
     def outputs(self) -> list[Output]:
-        """Return the outputs since the last call."""
         found, self.found = self.found, []
         return found
 
     def dump(self) -> list[list[Any]]:
-        """Return the state for a snapshot, in JSON types."""
         return [[device, int(source), *known] for (device, source), known in self._known.items()]
 
     def load(self, data: list[list[Any]]) -> None:
-        """Restore the state that `dump` returned."""
         self._known = {(device, Source(source)): (at_ns, checksum) for device, source, at_ns, checksum in data}
 
 
@@ -290,10 +285,8 @@ class FactsTracker:
         return [*found, *self.versions.due(watermark_ns)]
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, in JSON types."""
         return {"neighbors": self._neighbors.dump(), "versions": self.versions.dump()}
 
     def load(self, data: dict[str, Any]) -> None:
-        """Restore the state that `dump` returned."""
         self._neighbors.load(data["neighbors"])
         self.versions.load(data["versions"])

@@ -124,7 +124,6 @@ class CollectorArrivals:
     """False if no more targets are retained."""
 
     def add(self, target: str, arrived_ns: int) -> None:
-        """Add an arrival."""
         if self.has_room:
             self.targets.add(target)
             self.has_room = len(self.targets) < _TARGETS_OF_COLLECTOR

@@ -58,7 +58,6 @@ class LldpTracker:
         self._restored: str | None = None
 
     def on_facts(self, facts: Facts) -> list[CablingReport]:
-        """Process the neighbors that a device reports."""
         key = facts.device, facts.source
         known = self._sources.get(key)
         if not (facts.neighbors or known) or facts.device not in self._topology.links_of:
@@ -199,7 +198,6 @@ class LldpTracker:
         return found
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, in JSON types."""
         sources = [
             [device, int(source), own.at_ns, own.expected, _plain(own.others), own.reported, own.silent]
             for (device, source), own in self._sources.items()
@@ -211,7 +209,6 @@ class LldpTracker:
         }
 
     def load(self, data: dict[str, Any]) -> None:
-        """Restore the state that `dump` returned."""
         self._restored = str(data["digest"])
         self._moved = {Port(device, port): int(at_ns) for device, port, at_ns in data["moved"]}
         for device, source, at_ns, expected, others, reported, silent in data["sources"]:

@@ -39,7 +39,6 @@ class RailReadings(NamedTuple):
 
     @property
     def seconds(self) -> Values:
-        """Return the length of each window."""
         return _seconds(self.since_ns, self.at_ns)
 
 

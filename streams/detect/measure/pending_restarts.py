@@ -49,7 +49,6 @@ class PendingRestarts:
         return [self.pending.pop(key)[0] for key in found]
 
     def dump(self) -> list[list[Any]]:
-        """Return the state for a snapshot, in JSON types."""
         return [
             [*key, restart.at_ns, restart.since_ns, restart.payload.ended_boot_id, until_ns]
             for key, (restart, until_ns) in self.pending.items()
@@ -57,7 +56,6 @@ class PendingRestarts:
         ]
 
     def load(self, data: list[list[Any]]) -> None:
-        """Restore the state that `dump` returned."""
         for device, number, at_ns, since_ns, boot_id, until_ns in data:
             restart = Symptom(device, "", Restart(boot_id), at_ns, since_ns, Source(number), by_event=True)
             self.pending[device, Source(number)] = restart, until_ns

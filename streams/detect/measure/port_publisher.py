@@ -30,7 +30,6 @@ class PortPublisher:
         """Not empty while ports are watched, whose readings are in every batch."""
 
     def set_topology(self, topology: Topology) -> None:
-        """Replace the version of the inventory."""
         self._states.topology = topology
 
     def on_batch(self, batch: MessageBatch, found: Iterable[Any]) -> None:
@@ -74,11 +73,9 @@ class PortPublisher:
         return outputs + self.modules.outputs() if self.modules.found else outputs
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, in JSON types."""
         return {"states": self._states.dump(), "quality": self._quality.dump(), "modules": self.modules.dump()}
 
     def load(self, data: dict[str, Any]) -> None:
-        """Restore the state that `dump` returned."""
         self._states.load(data["states"])
         self._quality.load(data["quality"])
         self.modules.load(data["modules"])

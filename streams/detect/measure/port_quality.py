@@ -130,7 +130,6 @@ class QualityWatch:
         self._limit(at_ns)
 
     def request(self, key: SourceKey, port: str, at_ns: int) -> None:
-        """Watch a port because `decide` needs its readings."""
         watched = self._extend(key, port, at_ns + REQUEST_NS)
         watched.requested_ns = max(watched.requested_ns, at_ns + REQUEST_NS)
         self._limit(at_ns)
@@ -177,7 +176,6 @@ class QualityWatch:
                 self.found.append(Output(PORT_STATES, PortQuality(*key, tuple(readings))))
 
     def outputs(self) -> list[Output]:
-        """Return the outputs since the last call."""
         found, self.found = self.found, []
         return found
 
@@ -235,7 +233,6 @@ class QualityWatch:
         )
 
     def dump(self) -> list[Any]:
-        """Return the state for a snapshot, in JSON types."""
         return [
             [
                 *key, port, own.until_ns, own.begin_ns, own.end_ns, own.ber, list(own.growth.items()),
@@ -247,7 +244,6 @@ class QualityWatch:
         ]  # fmt: skip
 
     def load(self, data: Sequence[Any]) -> None:
-        """Restore the state that `dump` returned."""
         for device, number, port, until_ns, begin_ns, end_ns, ber, growth, nearest, best, *requested in data:
             key = device, Source(number)
             self._by_age[key, port] = None

@@ -239,7 +239,6 @@ class PortStateTracker:
                 yield key
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, in JSON types."""
         return {
             "next_heartbeat_ns": self.next_heartbeat_ns, "swept_ns": self._swept_ns,
             "sources": [

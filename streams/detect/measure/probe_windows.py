@@ -333,7 +333,6 @@ class ProbeWindows:
             )  # fmt: skip
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, in JSON types."""
         windows: dict[str, Any] = {}
         for end_ns, window in self.windows.items():
             values = windows[str(end_ns)] = asdict(window)
@@ -345,7 +344,6 @@ class ProbeWindows:
         return {"closed_ns": self._closed_ns, "elements": list(self._numbers), "windows": windows}
 
     def load(self, data: dict[str, Any]) -> None:
-        """Restore the state that `dump` returned."""
         self._closed_ns = int(data["closed_ns"])
         self._numbers = {str(name): number for number, name in enumerate(data["elements"])}
         for end_ns, values in data["windows"].items():

@@ -168,9 +168,7 @@ class CollectorClocks:
         return [Symptom(name, "", payload, at_ns, clock.first_ns, status.source)]
 
     def dump(self) -> list[list[Any]]:
-        """Return the state in JSON types."""
         return [[name, *astuple(clock)] for name, clock in self._clocks.items()]
 
     def load(self, data: list[list[Any]]) -> None:
-        """Restore the state that `dump` returned."""
         self._clocks = {name: SourceClock(*clock) for name, *clock in data}

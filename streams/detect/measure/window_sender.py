@@ -36,7 +36,6 @@ class HostRatesBuffer:
         """Number of the window and of the source -> hosts, and one row for each field of HostRows."""
 
     def add(self, number: int, source: Source, hosts: Sequence[str], rows: HostRows) -> None:
-        """Add hosts of one window."""
         names, known = self.windows.get((number, source.value), ([], np.empty((len(rows), 0))))
         self.windows[number, source.value] = [*names, *hosts], np.concatenate([known, np.array(rows)], axis=1)
 
@@ -56,11 +55,9 @@ class HostRatesBuffer:
             )  # fmt: skip
 
     def dump(self) -> list[list[Any]]:
-        """Return the state for a snapshot, in JSON types."""
         return [[number, source, names, rows.tolist()] for (number, source), (names, rows) in self.windows.items()]
 
     def load(self, data: list[list[Any]]) -> None:
-        """Restore the state that `dump` returned."""
         self.windows = {(number, source): (names, np.array(rows, np.float64)) for number, source, names, rows in data}
 
 
@@ -86,12 +83,10 @@ class WindowSender:
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
 
     def set_topology(self, topology: Topology) -> None:
-        """Replace the version of the inventory."""
         self._topology = topology
         self._speeds = {}
 
     def process(self, closed: ClosedWindows) -> list[NumberedWindow]:
-        """Return the windows to send."""
         found: list[NumberedWindow] = []
         messages = closed.messages
         for report in self._selector.select(closed):

@@ -25,6 +25,7 @@ JOB, OTHER = HOSTS[:5], HOSTS[5]
 """The demo's jobs: five hosts of one, and one host of another."""
 BAD = HOSTS[1]
 RATE, SPEED = 2e11, 4e11
+RATES = ("host", "rate_bps", "speed_bps", "rails", "stalled", "retransmitting")
 Row = dict[str, float]
 RowsOf = Callable[[str, int], Row]
 """Host, window -> what differs from a healthy host."""
@@ -136,12 +137,20 @@ def test_it_stays_open_while_the_host_is_not_read() -> None:
     """Missing is not healthy."""
     windows = list(rates(slow(0.6, lambda host, n: host == BAD and n >= 7)))
     silent = [
-        replace(window, **{name: getattr(window, name)[:1] + getattr(window, name)[2:]
-                           for name in ("host", "rate_bps", "speed_bps", "rails", "stalled", "retransmitting")})
+        replace(window, **{name: getattr(window, name)[:1] + getattr(window, name)[2:] for name in RATES})
         if n >= 12 else window
         for n, window in enumerate(windows)
     ]  # fmt: skip
     assert {one.status for one in emitted(iter(silent))} <= {Status.OPEN, Status.UPDATED}
+
+
+def test_a_minute_without_the_hosts_of_a_job_does_not_begin_the_job_again() -> None:
+    """The collectors of one job's hosts restart while another job is read; the slow host gets no role in its job."""
+    windows = list(rates(slow(0.6, lambda host, n: host == BAD and n >= 7)))
+    others = {name: getattr(windows[14], name)[5:] for name in RATES}
+    windows[14] = replace(windows[14], **others)
+    assert windows[14].host == (OTHER,)
+    assert [one.status for one in last(emitted(iter(windows)))] == [Status.UPDATED]
 
 
 def test_order_and_repetition_decide_nothing() -> None:

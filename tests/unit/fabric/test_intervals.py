@@ -64,7 +64,6 @@ def test_a_gap_joins_what_lies_less_than_it_apart(intervals: list[Interval], gap
     assert all(second[0] - first[1] >= gap for first, second in pairwise(merged))
 
 
-@given(some)
 @given(some, st.integers(0, 9))
 def test_runs_are_divided_where_a_gap_is_longer(intervals: list[Interval], gap: int) -> None:
     """The runs have all items in order, and extend over the merged intervals of their spans."""
@@ -75,6 +74,7 @@ def test_runs_are_divided_where_a_gap_is_longer(intervals: list[Interval], gap: 
     assert spans == merge_intervals(ordered, gap + 1)
 
 
+@given(some)
 def test_the_largest_overlap_is_the_count_at_the_fullest_moment(intervals: list[Interval]) -> None:
     """An interval that begins as another ends does not overlap it."""
     assert max_overlap(intervals) == max((sum(b <= at < e for b, e in intervals) for at in TIMES), default=0)

@@ -63,7 +63,6 @@ class ThrottledLink(NamedTuple):
 
     @property
     def host(self) -> str:
-        """Return the host of the link."""
         return self.cable.lower.device
 
     def overlaps(self, span: Interval) -> bool:
@@ -81,12 +80,10 @@ class Group(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the group's name for people."""
         return f"{self.kind.value} {self.key}"
 
     @property
     def throttled_hosts(self) -> set[str]:
-        """Return the hosts with a throttled link."""
         return {link.host for link in self.throttled}
 
     def enough(self, params: CollapseParams) -> int:

@@ -83,7 +83,6 @@ class IncastState:
     """Delays of active probes, by link of the rail."""
 
     def or_none(self) -> "IncastState | None":
-        """Return the state, or None if it is empty."""
         return self if any((self.links, self.cnp_throttled, self.pause_throttled, self.full, self.delays)) else None
 
 

@@ -114,7 +114,6 @@ class DriftFacts(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Return the number of devices of the cohort."""
         return sum(running.devices for running in self.versions.values())
 
 

@@ -71,7 +71,6 @@ class Cohort(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the name for people."""
         return " ".join(word for word in (self.vendor, self.model, _CALLED.get(self.kind, self.kind)) if word)
 
 
@@ -117,7 +116,6 @@ class FaultRates(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Return the ratio of both rates."""
         rate, other = self.faults / self.days, self.others / self.other_days
         return rate / other if other else math.inf
 

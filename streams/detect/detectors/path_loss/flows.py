@@ -62,7 +62,6 @@ class FlowName(NamedTuple):
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """Return the hosts of both rails."""
         return device_of(self.source), device_of(self.target)
 
 
@@ -86,12 +85,10 @@ class LossyFlow:
 
     @property
     def lost(self) -> int:
-        """Return the number of all losses."""
         return self.forward_lost + self.reverse_lost + self.unanswered
 
     @property
     def is_lost(self) -> bool:
-        """Return whether no probe was answered."""
         return 0 < self.sent <= self.lost
 
     @property

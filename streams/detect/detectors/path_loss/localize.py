@@ -70,7 +70,6 @@ class _Tally:
         return elements
 
     def score(self, element: str, sent: int, noise: float) -> float:
-        """Return the log-likelihood ratio of the losses of an element against those of healthy links."""
         return log_likelihood_ratio(self.lost[element], sent, noise * self.links[element])
 
 

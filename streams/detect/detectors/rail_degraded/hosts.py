@@ -269,7 +269,8 @@ def _compare(
             jobs.setdefault(job, {})[host] = cells[host]
     for host, known in state.hosts.items():
         state.hosts[host] = replace(known, is_read=host in cells)
-    state.jobs = {job: known for job, known in state.jobs.items() if job in jobs}
+    running = (job for job in state.jobs if job in jobs or topology.placement.hosts_of(job, window[0]))
+    state.jobs = {job: state.jobs[job] for job in running}  # also while none of its hosts is read
     everywhere = compare_hosts(params, *window, {host: one for own in jobs.values() for host, one in own.items()})
     for job, own in jobs.items():
         verdicts = compare_hosts(params, *window, own)

@@ -57,7 +57,6 @@ class ActiveConditions:
         healthy fabric, which costs no call."""
 
     def get(self, interval: "PortInterval") -> ActiveCondition | None:
-        """Return the condition of a port as read by one source."""
         return self.by_source.get(interval.source_key, {}).get((interval.name, interval.direction))
 
     def extend(self, interval: "PortInterval", since_ns: int) -> ActiveCondition:
@@ -97,7 +96,6 @@ class ActiveConditions:
                     yield number, message.samples.row.index(row), direction
 
     def dump(self) -> list[list[Any]]:
-        """Return the state for a snapshot."""
         return [
             [device, int(source), row, direction, one.since_ns, one.last_ns, one.is_reported, one.before_bps]
             for (device, source), own in self.by_source.items()
@@ -105,7 +103,6 @@ class ActiveConditions:
         ]
 
     def load(self, data: Iterable[Iterable[Any]]) -> None:
-        """Restore the state that `dump` returned."""
         for device, source, row, direction, *fields in data:
             condition = ActiveCondition(*fields)
             self.by_source.setdefault((device, Source(source)), {})[row, direction] = condition
@@ -174,17 +171,14 @@ class PortInterval:
 
     @property
     def message(self) -> PendingMessage:
-        """Return the message of the interval."""
         return self.batch.messages[self.number]
 
     @property
     def name(self) -> str:
-        """Return the name of the row."""
         return self.message.samples.row[self.row]
 
     @property
     def source_key(self) -> tuple[str, Source]:
-        """Return the device and the source that reads it."""
         return self.message.samples.device, self.message.samples.source
 
     @property
@@ -223,7 +217,6 @@ class PortInterval:
         return float(now - was), seconds
 
     def symptom(self, payload: Congestion) -> NumberedSymptom:
-        """Return the symptom that this interval shows at its port."""
         message, port = self.message, self.port
         return message.number, Symptom(port.device, port.port, payload, message.at_ns, source=message.samples.source)
 

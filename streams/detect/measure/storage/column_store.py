@@ -176,14 +176,12 @@ class ColumnStore(DeviceArrays):
         """By the identity of the tuples that the codec shares; it holds them, so that no others get their identity."""
 
     def grow(self, devices: int) -> None:
-        """Make room for this number of devices."""
         super().grow(devices)
         for place, cells in self.per_cell_times.items():
             more = np.zeros((devices - len(cells), self.rows), np.int64)
             self.per_cell_times[place] = np.concatenate([cells, more])
 
     def clear(self, device: int) -> None:
-        """Discard all readings of a device."""
         super().clear(device)
         self.has_unproven = True
         for cells in self.per_cell_times.values():
@@ -195,7 +193,6 @@ class ColumnStore(DeviceArrays):
         return DeviceColumns(self.values[device].copy(), self.at_ns[device].copy(), ragged)
 
     def restore(self, device: int, row: DeviceColumns) -> None:
-        """Restore the readings that `copy_of` returned."""
         self.values[device], self.at_ns[device] = row.values, row.at_ns
         for place, cells in self.per_cell_times.items():
             cells[device] = row.per_cell_times.get(place, row.at_ns[place])
@@ -276,7 +273,6 @@ class ColumnStore(DeviceArrays):
         return times
 
     def move_in(self, device: int, other: Any, former: int) -> None:
-        """Move a device here from a store that has the first columns and the first rows of this one."""
         super().move_in(device, other, former)
         for place in other.per_cell_times:
             self._split_times(place)

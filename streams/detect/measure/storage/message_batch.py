@@ -98,7 +98,6 @@ class DeviceBlock:
 
     @property
     def device_count(self) -> int:
-        """Return the number of devices in the block."""
         return self._size - len(self._free)
 
 

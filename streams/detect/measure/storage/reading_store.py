@@ -287,7 +287,6 @@ class ReadingStore:
         return slot
 
     def block(self, layout: BlockLayout) -> DeviceBlock:
-        """Return the block of a layout."""
         if (block := self.blocks.get(layout)) is None:
             block = self.blocks[layout] = DeviceBlock(layout, self.spec)
         return block

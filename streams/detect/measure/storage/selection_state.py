@@ -64,12 +64,10 @@ class Excursions(DeviceArrays):
         self._positions = MappingCache(self._find_positions)
 
     def clear(self, device: int) -> None:
-        """Reset the state of an index for reuse by another device."""
         super().clear(device)
         self.readings.pop(device, None)
 
     def move_in(self, device: int, other: Any, former: int) -> None:
-        """Move a device here from a block with some of these levels and the first of these rows."""
         super().move_in(device, other, former)
         if (own := other.readings.pop(former, None)) is not None:
             self.readings[device] = own
@@ -153,7 +151,6 @@ class Excursions(DeviceArrays):
         return [[*cell, float(usual[cell])] for cell in zip(*(w.tolist() for w in np.nonzero(differs)), strict=True)]
 
     def load(self, data: Sequence[Any]) -> None:
-        """Restore the state that `dump` returned."""
         for device, metric, index, row, readings in data:
             own = self.readings.setdefault(device, {})
             own[(Metric(metric), index), row] = [BeyondReading(*reading) for reading in readings]
@@ -233,13 +230,11 @@ class SelectionState(DeviceArrays):
         """(device, row) -> the report of that window, sent if another follows."""
 
     def clear(self, device: int) -> None:
-        """Reset the state of an index for reuse by another device."""
         for row in np.flatnonzero(self.isolated_error_at[device] != NONE).tolist():
             self.pop_isolated_error(device, row)
         super().clear(device)
 
     def move_in(self, device: int, other: Any, former: int) -> None:
-        """Move a device here from a block with some of these levels and the first of these rows."""
         super().move_in(device, other, former)
         for row in np.flatnonzero(other.isolated_error_at[former] != NONE).tolist():
             self.hold_isolated_error(device, other.isolated_errors[former, row])
@@ -250,7 +245,6 @@ class SelectionState(DeviceArrays):
         return self.isolated_errors.pop((device, row))
 
     def set_sent_levels(self, devices: Indices, levels: npt.NDArray[np.float64]) -> None:
-        """Record the last sent levels."""
         if self.dipping:
             self.excursions.set_levels(devices, self.sent_levels[devices][:, self.dipping], levels[:, self.dipping])
         self.sent_levels[devices] = levels

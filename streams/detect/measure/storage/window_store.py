@@ -171,7 +171,6 @@ class WindowStore(DeviceArrays):
 
     @property
     def parts(self) -> tuple[DeviceArrays, ...]:
-        """Return all arrays by device."""
         return self, self.counters, self.gauges, self.excursions, self.selection
 
     def plan(self, devices: Indices) -> None:
