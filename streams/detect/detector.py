@@ -17,7 +17,7 @@ from streams.detect.evidence.shared import SharedEvidence
 from streams.detect.evidence.subjects import port_subject
 from streams.detect.fabric_side import FabricSide
 from streams.detect.measure.monitors.monitor import Monitor
-from streams.detect.thresholds import Thresholds
+from streams.detect.thresholds import Thresholds, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.intervals import Interval
@@ -46,6 +46,9 @@ Input = (
 
 P = TypeVar("P", bound=Thresholds)
 S = TypeVar("S")
+
+BATCH_NS = ns(10)
+"""The interval at which links of a pod are evaluated together."""
 
 NOW = 0
 """As `Observed.evaluate_at_ns`: evaluate at once, before the next message."""
@@ -88,6 +91,11 @@ class Context:
     def next_ns(self, *times_ns: int) -> int:
         """Return the earliest of these times that is in the future; FOREVER if there is none."""
         return min((at_ns for at_ns in times_ns if at_ns > self.watermark_ns), default=FOREVER)
+
+    @property
+    def next_batch_ns(self) -> int:
+        """Return when to evaluate all links of a pod together: load of all of them is else evaluated for each link."""
+        return (self.watermark_ns // BATCH_NS + 1) * BATCH_NS
 
     def subject_at(self, port: Port) -> Subject:
         """Return the link that ends at a port, or the port if no link is known."""

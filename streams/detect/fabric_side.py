@@ -258,6 +258,18 @@ def location_keys(pod: str, plane: int | None) -> tuple[GroupKey, ...]:
     return pods + planes
 
 
+def closure(
+    first: Finding, related: Callable[[Finding], Iterable[Finding]], at_most: int = FOREVER
+) -> dict[str, Finding]:
+    """Return by id the findings that are related to one directly or through others, including it."""
+    found, pending = {first.id: first}, [first]
+    while pending and len(found) < at_most:
+        fresh = {other.id: other for other in related(pending.pop()) if other.id not in found}
+        found |= fresh
+        pending += fresh.values()
+    return found
+
+
 def are_concurrent(one: Finding, other: Finding) -> bool:
     """Return whether both findings were open at the same time."""
     return all(

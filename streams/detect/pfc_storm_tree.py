@@ -6,7 +6,7 @@ pause each other in a cycle, the first storm of the cycle is the root.
 
 from collections.abc import Iterator
 
-from streams.detect.fabric_side import Cases, are_concurrent
+from streams.detect.fabric_side import Cases, are_concurrent, closure
 from streams.wire.models import Condition, Finding
 
 
@@ -37,16 +37,8 @@ def root_storm(cases: Cases, storm: Finding) -> Finding | None:
 
 def downstream(cases: Cases, storm: Finding) -> list[Finding]:
     """Return the storms that this one causes directly or through others."""
-    found: dict[str, Finding] = {storm.id: storm}
-    pending = [storm]
-    while pending:
-        one = pending.pop()
-        for caused in _storms_at(cases, paused_device(one), one, is_paused=False):
-            if caused.id not in found:
-                found[caused.id] = caused
-                pending.append(caused)
-    del found[storm.id]
-    return list(found.values())
+    _, *caused = closure(storm, lambda one: _storms_at(cases, paused_device(one), one, is_paused=False)).values()
+    return caused
 
 
 def _order(storm: Finding) -> tuple[int, str]:

@@ -36,6 +36,7 @@ from streams.wire.models import (
 )
 from streams.wire.symptoms import SourceSilence
 from tests.fixtures.call_counting import counting
+from tests.worlds.small_fabric import begun
 
 BEGIN_NS = ns(1_000_000)
 
@@ -88,9 +89,7 @@ def top() -> Topology:
 
 def calls(top: Topology, opened: Sequence[Message], resolved: Sequence[Message]) -> Counter[str]:
     """Return the calls for episodes that open in batches and resolve in as many."""
-    stage = Attribute(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(top)
+    stage = begun(Attribute(DetectParams()), top)
     published = 0
     with counting() as counted:
         for begin_s, messages in ((40, opened), (140, resolved)):

@@ -6,7 +6,7 @@ from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Message, Symptom
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import begun
 
 UP, DOWNS = Metric.OPER_UP, Metric.LINK_DOWN_EVENTS
 
@@ -16,10 +16,7 @@ BriefSymptom = tuple[str, float | None, float | None, int]
 
 def stage() -> Measure:
     """One that knows the fabric."""
-    made = Measure(DetectParams())
-    made.start_epoch(1)
-    made.set_topology(topology())
-    return made
+    return begun(Measure(DetectParams()))
 
 
 def symptoms_of(messages: Sequence[Message], *, killed: bool = False) -> list[Symptom]:

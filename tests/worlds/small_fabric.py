@@ -5,9 +5,11 @@ Each pod has two leaves (planes 0 and 1) and two hosts, each with rail 0 on both
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from streams.fabric.inventory import Device, Inventory, Job, Link, PortName, digest
 from streams.fabric.topology import Topology
+from streams.wire.stage import Stage
 
 PODS, SPINES = ("p1", "p2"), ("s1", "s2", "s3", "s4")
 
@@ -54,3 +56,15 @@ def topology(own: Inventory | None = None) -> Topology:
     """The look-ups over it."""
     own = own or inventory()
     return Topology(own, digest(own))
+
+
+S = TypeVar("S", bound=Stage)
+
+
+def begun(stage: S, top: Topology | None = None, state: bytes | None = None, epoch: int = 1) -> S:
+    """Return a stage that an owner begins, restored from a state if given; the fabric is the small one by default."""
+    stage.start_epoch(epoch)
+    if state is not None:
+        stage.restore(state)
+    stage.set_topology(top or topology())
+    return stage

@@ -11,6 +11,7 @@ from streams.detect.attribute.grouping import Group, GroupIndex, root_rank
 from streams.detect.attribute.severity import Outages, SeverityRater, jobs_during, link_at
 from streams.detect.attribute.sides import fabric_side
 from streams.detect.attribute.state import Case
+from streams.detect.evidence.episodes import evidence_of
 from streams.detect.fabric_side import CapacityEffect, GroupKind, Loss
 from streams.fabric.capacity import CapacityLoss, Impact, capacity_loss
 from streams.fabric.graph import NO_LINKS
@@ -172,17 +173,10 @@ def group_finding(topology: Topology, groups: GroupIndex, group: Group) -> Findi
     count = len({member.subject.id for member in members})
     total = _total(topology, groups, group)
     statement = f"{_count_statement(group, count, total)} within {(last_ns - first_ns) / 1e9:.3g} s"
-    evidence = Evidence(
-        f"{statement}; this finding was detected first and represents the group",
-        metric="group",
-        at=root.subject.a,
-        observed=float(count),
-        expected=1.0,
-        comparison="peers",
-        peers=total or count,
-        window_start_ns=first_ns,
-        window_end_ns=last_ns,
-    )
+    evidence = evidence_of(
+        f"{statement}; this finding was detected first and represents the group", "group", root.subject.a,
+        (first_ns, last_ns), float(count), 1.0, "peers", total or count,
+    )  # fmt: skip
     summary = root.summary if group.key.kind is GroupKind.COLLECTOR else f"{statement}; first: {root.summary}"
     cause = _group_cause(topology, group) if root.cause is Cause.UNKNOWN else None
     return replace(
@@ -192,35 +186,22 @@ def group_finding(topology: Topology, groups: GroupIndex, group: Group) -> Findi
 
 def _total(topology: Topology, groups: GroupIndex, group: Group) -> int:
     """Return the largest possible number of members of the group; 0 if there is no fixed number."""
-    match group.key.kind:
-        case GroupKind.LINKS:
-            return len(topology.links_of.get(group.key.name, ()))
-        case GroupKind.POD | GroupKind.PLANE | GroupKind.CLOCKS:
-            return groups.device_count(group.key)
-        case GroupKind.FABRIC:
-            return len(topology.devices)
-        case _:
-            return 0
+    if group.key.kind is GroupKind.LINKS:
+        return len(topology.links_of.get(group.key.name, ()))
+    return len(topology.devices) if group.key.kind is GroupKind.FABRIC else groups.device_count(group.key)
 
 
 def _count_statement(group: Group, count: int, total: int) -> str:
-    of = f" of {total}" if total else ""
-    name = group.key.name
-    match group.key.kind:
-        case GroupKind.LINKS:
-            return f"{count}{of} links of {name} went down"
-        case GroupKind.POD:
-            return f"{count}{of} devices of pod {name} went down or became silent"
-        case GroupKind.PLANE:
-            return f"{count}{of} switches of plane {name} went down"
-        case GroupKind.PATH:
-            return f"{count} devices of pod {name} are no longer read by {group.key.source.label}"
-        case GroupKind.COLLECTOR:
-            return f"{count} devices are no longer read, all by collector {name}"
-        case GroupKind.CLOCKS:
-            return f"the clocks of {count}{of} devices{f' of site {name}' if name else ''} became wrong"
-        case _:
-            return f"{count}{of} devices of the fabric are no longer read"
+    (_, name, source), of = group.key, f"{count} of {total}" if total else f"{count}"
+    return {
+        GroupKind.LINKS: f"{of} links of {name} went down",
+        GroupKind.POD: f"{of} devices of pod {name} went down or became silent",
+        GroupKind.PLANE: f"{of} switches of plane {name} went down",
+        GroupKind.PATH: f"{of} devices of pod {name} are no longer read by {source.label}",
+        GroupKind.COLLECTOR: f"{of} devices are no longer read, all by collector {name}",
+        GroupKind.CLOCKS: f"the clocks of {of} devices{f' of site {name}' if name else ''} became wrong",
+        GroupKind.FABRIC: f"{of} devices of the fabric are no longer read",
+    }[group.key.kind]
 
 
 def _group_cause(topology: Topology, group: Group) -> Cause | None:

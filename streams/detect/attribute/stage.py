@@ -5,14 +5,15 @@ detector's own rules are in its `FabricSide`. `decide` chooses the action for a 
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from streams.detect.attribute.case_index import CaseIndex
-from streams.detect.attribute.device_evaluation import DeviceEvaluator, SilenceCount
+from streams.detect.attribute.device_evaluation import DeviceEvaluator
 from streams.detect.attribute.impact import BlastRadiusEstimator, group_finding, group_impact, group_severity
 from streams.detect.attribute.reevaluation import AffectedCases, Finality
 from streams.detect.attribute.root_cause import cause_with_parent, in_maintenance, root_cause
@@ -123,7 +124,8 @@ class Attribute:
         self._state.changed, self._state.to_reevaluate = {}, {}
         cases = self._state.cases
         open_ids = [identity for identity in ids if identity in cases and not cases[identity].is_closed]
-        self._severities.silent_devices = _counted_on_demand(self._devices.count_silent)
+        silent = cache(self._devices.count_silent)  # computed at its first use
+        self._severities.silent_devices = lambda at_ns: silent().at(at_ns)
         outputs = self._publish(sorted(open_ids, key=self._publication_order))
         self._severities.silent_devices = None
         if now_ns - self._state.swept_ns >= _SWEEP_NS:
@@ -306,18 +308,6 @@ class Attribute:
 def _revision_ns(case: Case, finding: Finding) -> int:
     """Return the watermark from which readers need a revision of a case; 0 for the first."""
     return 0 if case.published is None else revision_due_ns(case.published, finding, case.published_ns)
-
-
-def _counted_on_demand(count: Callable[[], SilenceCount]) -> Callable[[int], int]:
-    """Return a counter of silent devices that is computed at its first use."""
-    known: list[SilenceCount] = []
-
-    def silent_at(at_ns: int) -> int:
-        if not known:
-            known.append(count())
-        return known[0].at(at_ns)
-
-    return silent_at
 
 
 def _effect(finding: Finding) -> tuple[int, int | None, bool, Cause]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from streams.detect.attribute.sides import fabric_side
 from streams.detect.evidence.device_evidence import Restart, Silence, WrongClock
-from streams.detect.evidence.episodes import PublishedEpisodes, prune
+from streams.detect.evidence.episodes import PublishedEpisodes, evidence_of, prune
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.fabric_side import LINK_LOSS
 from streams.detect.params import DetectParams
@@ -132,15 +132,6 @@ def recurrence_evidence(params: DetectParams, finding: Finding, count: int) -> t
     minimum = params.link.repeats
     if fabric_side(finding).loss not in LINK_LOSS or count < minimum:
         return ()
-    return (
-        Evidence(
-            f"a repeat offender: {finding.condition.slug} here {count} times in 28 days",
-            "occurrences",
-            finding.subject.a,
-            float(count),
-            float(minimum),
-            "threshold",
-            window_start_ns=finding.started_at_ns - RETENTION_NS,
-            window_end_ns=finding.started_at_ns,
-        ),
-    )
+    statement = f"a repeat offender: {finding.condition.slug} here {count} times in 28 days"
+    span = finding.started_at_ns - RETENTION_NS, finding.started_at_ns
+    return (evidence_of(statement, "occurrences", finding.subject.a, span, float(count), float(minimum)),)

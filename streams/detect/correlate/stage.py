@@ -53,11 +53,6 @@ class _Bound(NamedTuple):
     side: PodSide[Any, Any]
     params: Any
 
-    @property
-    def slug(self) -> str:
-        """Return the name of its states in a snapshot."""
-        return self.detector.slug
-
 
 class _Unit(NamedTuple):
     """Detectors that are evaluated together, with one deadline for each key."""
@@ -84,11 +79,11 @@ class Correlate:
         self._deadlines = Deadlines()
         self._epoch = 0
         self._revisions = itertools.count(1)
-        bound = [_bind(params, detector) for detector in DETECTORS if detector.pod is not None]
+        bound = [_Bound(one, one.pod, params.section(one)) for one in DETECTORS if one.pod is not None]
         followers = tuple(one for one in bound if one.side.follows_link_history)
-        single = (_Unit(one.slug, (one,)) for one in bound if not one.side.follows_link_history)
+        single = (_Unit(one.detector.slug, (one,)) for one in bound if not one.side.follows_link_history)
         self._units = {unit.name: unit for unit in (_Unit(_LINK, followers), *single)}
-        self._sides = {one.slug: one.side for unit in self._units.values() for one in unit.members}
+        self._sides = {one.detector.slug: one.side for unit in self._units.values() for one in unit.members}
         self._consumers: dict[tuple[type, Any], list[tuple[_Bound, _Unit]]] = defaultdict(list)
         for unit in self._units.values():
             for one in unit.members:
@@ -159,7 +154,7 @@ class Correlate:
         received = {(self._units[_LINK].name, key): None for key in renamed.values()}
         for unit in self._units.values():
             for one in unit.members:
-                for key, own in part.detectors.get(one.slug, {}).items():
+                for key, own in part.detectors.get(one.detector.slug, {}).items():
                     now = renamed.get(key, key)
                     self._add(one, now, own)
                     received[unit.name, now] = None
@@ -392,15 +387,10 @@ class Correlate:
         return Context(ledger, self._topology, self._state.evidence, self._hosts_by_pod)
 
     def _states(self, one: _Bound) -> dict[str, Any]:
-        return self._state.detectors.setdefault(one.slug, {})
+        return self._state.detectors.setdefault(one.detector.slug, {})
 
 
 def _with_own_state(replaced: SymptomsReplaced) -> SymptomsReplaced:
     """Return a message without replacements that are not symptoms of the state, which a detector cannot read."""
     own = tuple(one for one in replaced.replacements if getattr(one.payload, "state", None) is replaced.state)
     return replaced if len(own) == len(replaced.replacements) else replace(replaced, replacements=own)
-
-
-def _bind(params: DetectParams, detector: Detector[Any]) -> _Bound:
-    assert detector.pod is not None
-    return _Bound(detector, detector.pod, params.section(detector))

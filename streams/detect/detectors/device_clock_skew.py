@@ -6,11 +6,12 @@ times of the samples, so that no other detector depends on the clock.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from streams.detect.detector import Detector, JobDomain
 from streams.detect.evidence.device_evidence import DeviceEvidence, WrongClock
-from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes
+from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes, evidence_of
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.subjects import collector_subject
 from streams.detect.fabric_side import (
@@ -95,18 +96,12 @@ def _evidence(params: ClockParams, name: str, clock: WrongClock, last_ns: int) -
         statement += f", at first {_offset(clock.first_offset_ns)}"
     if not clock.is_constant:
         statement += "; the offset is not constant"
-    return Evidence(
-        statement=statement,
-        metric="clock_offset_s",
-        at=Endpoint(name) if not clock.of_collector else None,
-        observed=clock.offset_ns / 1e9,
-        expected=params.min_offset_s if clock.offset_ns > 0 else -params.min_offset_s,
-        comparison="threshold",
-        window_start_ns=clock.since_ns,
-        window_end_ns=min(clock.right_ns, last_ns),
-        collector=name if clock.of_collector else "",
-        source=clock.source,
-    )
+    line = evidence_of(
+        statement, "clock_offset_s", None if clock.of_collector else Endpoint(name),
+        (clock.since_ns, min(clock.right_ns, last_ns)), clock.offset_ns / 1e9,
+        params.min_offset_s if clock.offset_ns > 0 else -params.min_offset_s,
+    )  # fmt: skip
+    return replace(line, collector=name if clock.of_collector else "", source=clock.source)
 
 
 def _offset(offset_ns: int) -> str:

@@ -13,7 +13,7 @@ from streams.detect.detector import NOW, Context, Detector, Evaluation, JobDomai
 from streams.detect.evidence.episodes import BOTH_ENDS, Conclusion, PublishedEpisodes, evidence_of, has_open, prune
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.subjects import link_name, subject_ends
-from streams.detect.fabric_side import CapacityEffect, Cases, FabricSide, are_concurrent, devices_of
+from streams.detect.fabric_side import CapacityEffect, Cases, FabricSide, are_concurrent, closure, devices_of
 from streams.detect.thresholds import Seconds, Thresholds, ns
 from streams.fabric.ids import Port
 from streams.fabric.lldp_verdict import NeighborMatch
@@ -335,20 +335,17 @@ def _affected_by(changed: Finding, cases: Cases) -> Iterable[str]:
 
 def swap_cycle(cases: Cases, finding: Finding) -> list[Finding]:
     """Return the findings of the links that were swapped with each other, including this one, by subject."""
-    found, pending = {finding.id: finding}, [finding]
-    while pending and len(found) < _MAX_CYCLE:
-        one = pending.pop()
+
+    def swapped_with(one: Finding) -> Iterator[Finding]:
         related = cases.related_subjects(one.id)
         devices = {*devices_of(one), *(device for subject in related for device in _link_devices(cases, subject))}
-        for device in sorted(devices):
-            for other in cases.findings_at(device):
-                is_known = other.id in found or other.condition is not Condition.LINK_MISCABLED
-                if is_known or not are_concurrent(one, other):
-                    continue
-                if other.subject.id in related or one.subject.id in cases.related_subjects(other.id):
-                    found[other.id] = other
-                    pending.append(other)
-    return sorted(found.values(), key=lambda member: (member.subject.id, member.id))
+        for other in (other for device in sorted(devices) for other in cases.findings_at(device)):
+            is_related = other.subject.id in related or one.subject.id in cases.related_subjects(other.id)
+            if is_related and other.condition is Condition.LINK_MISCABLED and are_concurrent(one, other):
+                yield other
+
+    members = closure(finding, swapped_with, _MAX_CYCLE).values()
+    return sorted(members, key=lambda member: (member.subject.id, member.id))
 
 
 def _link_devices(cases: Cases, subject_id: str) -> list[str]:

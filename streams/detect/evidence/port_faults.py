@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from streams.detect.detector import Context
 from streams.detect.evidence.link_history import FOREVER, LinkHistory
@@ -134,30 +133,23 @@ def fault_evidence(faults: list[ReportedFault], span: Interval) -> Iterator[Evid
         )  # fmt: skip
 
 
-class SessionDown(NamedTuple):
-    """The down of a session at one end, and its recovery; FOREVER while it is down."""
-
-    end: Endpoint
-    fault: Fault
-    span: Interval
-
-
-def session_downs(history: LinkHistory) -> list[SessionDown]:
-    """Return the downs of sessions that were up before, by their start; a first reading shows no change."""
-    found = (one for end in history.ends() for fault in SESSION_FAULTS for one in _downs(history, end, fault))
-    return sorted(found, key=lambda one: (one.span, one.end.device, one.fault))
+def session_downs(history: LinkHistory) -> Iterator[Interval]:
+    """Yield the downs of sessions that were up before, until FOREVER if they are; a first reading shows no change."""
+    for end in history.ends():
+        for fault in SESSION_FAULTS:
+            yield from _downs(history, end, fault)
 
 
-def _downs(history: LinkHistory, end: Endpoint, fault: Fault) -> Iterator[SessionDown]:
+def _downs(history: LinkHistory, end: Endpoint, fault: Fault) -> Iterator[Interval]:
     begin_ns = 0
     for symptom in history.at(end):
         payload = symptom.payload
         if not isinstance(payload, PortFault) or payload.fault is not fault:
             continue
         if payload.is_over and begin_ns:
-            yield SessionDown(end, fault, (begin_ns, symptom.at_ns))
+            yield begin_ns, symptom.at_ns
             begin_ns = 0
         elif not payload.is_over and (symptom.since_ns or symptom.by_event):
             begin_ns = begin_ns or symptom.at_ns
     if begin_ns:
-        yield SessionDown(end, fault, (begin_ns, FOREVER))
+        yield begin_ns, FOREVER

@@ -117,7 +117,7 @@ class PortStateTracker:
         device, own = symptom.device, (symptom.device, symptom.source)
         for key in [own] if own in self.sources else [(device, s) for s in Source if (device, s) in self.sources]:
             slot = self._slot(key)
-            if slot is not None and (row := _row_of(slot, symptom.port, self.topology)):
+            if slot is not None and (row := slot.row_of(symptom.port, self.topology)):
                 yield key, row
 
     def process(self, symptom: Symptom) -> None:
@@ -261,13 +261,6 @@ class PortStateTracker:
             )  # fmt: skip
             if events:
                 self.unconfirmed[key] = None
-
-
-def _row_of(slot: DeviceSlot, port: str, topology: Topology) -> str:
-    """Return the name of a port in the readings of a source; empty if it does not read the port."""
-    if port in slot.rows:
-        return port
-    return next((row for row in slot.rows if topology.resolve_port(slot.device, row).port == port), "")
 
 
 def _read_states(slot: DeviceSlot, source: SourceState) -> bytes:

@@ -25,7 +25,7 @@ from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
 from tests.worlds.link_windows import Values, degrading_findings, minute, powers
 from tests.worlds.observations import HOST, LEAF, after, at, correlated, down, flaps, last
-from tests.worlds.small_fabric import inventory, job, topology
+from tests.worlds.small_fabric import begun, inventory, job, topology
 from tests.worlds.small_world import SmallWorld, findings, play
 
 DAY = 86_400
@@ -33,10 +33,7 @@ JOBS = inventory(jobs=[job("train", "p1-h1", "1970-01-01T00:00:00+00:00")])
 
 
 def _stage(top: Topology | None = None) -> Attribute:
-    stage = Attribute(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(top or topology())
-    return stage
+    return begun(Attribute(DetectParams()), top or topology())
 
 
 def _findings_of(outputs: Sequence[Output]) -> list[Finding]:

@@ -10,16 +10,14 @@ from streams.fabric.catalogue import Metric
 from streams.wire.models import Event, EventKind, Message, Source
 from streams.wire.stage import Output
 from tests.worlds.observations import samples
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import begun
 
 PORTS = ("d1", "u0")
 
 
 def _outputs(beyond: dict[int, float], *, rows_differ: bool = False) -> tuple[list[Output], bytes]:
     """Return what `measure` emits of 30 readings of a leaf whose module gets hot, and its state."""
-    stage = Measure(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(topology())
+    stage = begun(Measure(DetectParams()))
     outputs = []
     for turn in range(30):
         hot = 40.0 + (60.0 if turn > 15 else 0.0)

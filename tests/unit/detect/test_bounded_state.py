@@ -10,16 +10,13 @@ from streams.fabric.catalogue import Metric
 from streams.wire.models import CollectorStatus, EventKind, Source, Symptom
 from tests.worlds.measure_stage import snapshot_head
 from tests.worlds.observations import event, samples
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import begun, topology
 
 SECOND = 10**9
 
 
 def _stage() -> Measure:
-    stage = Measure(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(topology())
-    return stage
+    return begun(Measure(DetectParams()))
 
 
 def test_devices_that_the_inventory_does_not_have_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,10 +33,7 @@ def test_devices_that_the_inventory_does_not_have_are_bounded(monkeypatch: pytes
     assert stage.counted["railsight_unknown_devices_refused_total"] == 500 - sum("unknown" in one for one in known)
     stage.process([samples("p1-l0", 1, {Metric.OPER_UP: {"d1": 1.0}})])
     assert "p1-l0" in snapshot_head(stage)["sources"]["device"]
-    restored = Measure(DetectParams())
-    restored.start_epoch(2)
-    restored.restore(stage.snapshot())
-    restored.set_topology(topology())
+    restored = begun(Measure(DetectParams()), topology(), stage.snapshot(), epoch=2)
     restored.process([samples("unknown-600", 2, {Metric.OPER_UP: {"e0": 1.0}})])
     assert restored.counted["railsight_unknown_devices_refused_total"] == 1
 

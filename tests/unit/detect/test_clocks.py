@@ -17,7 +17,7 @@ from streams.wire.stage import Output
 from streams.wire.symptoms import SymptomKind
 from tests.worlds.live_stages import Offset, in_order, play_live
 from tests.worlds.observations import GNMI, NIC, at, samples
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import begun
 from tests.worlds.small_world import SmallWorld, recorded
 
 UNTIL_S = 1800
@@ -190,10 +190,7 @@ def test_a_clock_that_is_behind_does_not_delay_the_watermark() -> None:
 
 
 def _stage() -> Measure:
-    stage = Measure(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(topology())
-    return stage
+    return begun(Measure(DetectParams()))
 
 
 def test_readings_and_events_of_days_ago_date_nothing() -> None:
@@ -201,9 +198,7 @@ def test_readings_and_events_of_days_ago_date_nothing() -> None:
 
     The events of a host's agent are corrected by the clock that its NICs' samples show.
     """
-    own = Measure(DetectParams())
-    own.start_epoch(1)
-    own.set_topology(topology())
+    own = begun(Measure(DetectParams()))
     shown: list[Symptom] = []
 
     def read(t: float, source: Source, *, is_up: bool, behind_s: float = 0.0) -> None:

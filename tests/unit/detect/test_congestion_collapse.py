@@ -15,6 +15,7 @@ from streams.wire.models import Cause, Condition, Finding, Samples, Severity, St
 from streams.wire.symptoms import SymptomKind, ThrottledByPauseBegan
 from tests.worlds.measure_stage import snapshot_head
 from tests.worlds.observations import NIC, Cells, after, at, samples, span
+from tests.worlds.small_fabric import begun
 from tests.worlds.small_world import findings, measured, play
 
 SPEED = 400e9
@@ -213,9 +214,7 @@ def test_a_port_without_traffic_is_a_storm_and_not_throttled() -> None:
 
 def test_a_healthy_port_has_no_state() -> None:
     """No state is retained of unthrottled ports, nor after the end."""
-    stage = Measure(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(TOP)
+    stage = begun(Measure(DetectParams()), TOP)
     for row in readings(ALL):
         stage.process([row])
     assert snapshot_head(stage)["small"]["monitors"]["replayed"]["pause"][1] == []

@@ -35,7 +35,7 @@ from tests.worlds import small_world
 from tests.worlds.live_stages import in_order
 from tests.worlds.measure_stage import UP, detected, stage, symptoms_of
 from tests.worlds.observations import GNMI, SNMP, after, at, event, last, samples
-from tests.worlds.small_fabric import inventory, topology
+from tests.worlds.small_fabric import begun, inventory, topology
 from tests.worlds.small_world import SmallWorld, Statuses, findings, play, status
 
 GONE = 1e9
@@ -371,10 +371,7 @@ def test_a_finding_of_a_device_that_leaves_the_inventory_is_closed() -> None:
 
 
 def attribute_stage(top: Topology) -> Attribute:
-    made = Attribute(DetectParams())
-    made.start_epoch(1)
-    made.set_topology(top)
-    return made
+    return begun(Attribute(DetectParams()), top)
 
 
 def _findings_of(outputs: Sequence[Output]) -> list[Finding]:

@@ -29,7 +29,7 @@ from tests.worlds.link_windows import (
 )
 from tests.worlds.measure_stage import stage as measure_stage
 from tests.worlds.observations import HOST, LEAF, LINK, after, at, down, episodes, last, off, restarted, samples, up
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import begun, topology
 
 BYTES, DISCARDS, ANY = Metric.RX_BYTES, Metric.RX_DISCARDS, Metric.RX_ERRORS
 LANES, BINS = Metric.LANE_RAW_ERRORS, Metric.FEC_CODEWORDS_BY_ERRORS
@@ -180,9 +180,7 @@ def test_an_error_is_evicted_after_an_hour_and_a_step_after_a_week() -> None:
     """A loss is retained for some minutes, and a level for as long as it may be part of a trend."""
 
     def retained(messages: Sequence[Message], until_min: float) -> int:
-        stage = Correlate(DetectParams())
-        stage.start_epoch(1)
-        stage.set_topology(topology())
+        stage = begun(Correlate(DetectParams()))
         stage.process(messages)
         stage.advance_watermark(at(MINUTE * until_min))
         return stage.snapshot().count(b"begin_ns")
@@ -256,10 +254,7 @@ def _through_both(messages: Sequence[Message], size: int = 1, cut: int = -1) -> 
         if number <= cut < number + size:
             first.restore(first.snapshot())
             state = second.snapshot()
-            second = Correlate(DetectParams())
-            second.start_epoch(2)
-            second.restore(state)
-            second.set_topology(topology())
+            second = begun(Correlate(DetectParams()), topology(), state, epoch=2)
         for output in first.process(messages[number : number + size]):
             if isinstance(output.message, Window | Symptom):
                 outputs += second.process([output.message])

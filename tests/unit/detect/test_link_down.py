@@ -25,7 +25,7 @@ from tests.worlds.observations import (
     on,
     up,
 )
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import begun, topology
 
 HOUR = 3600
 
@@ -139,9 +139,7 @@ def test_what_does_not_open_does_not_a_day_later_either() -> None:
     shut = [off(HOST, -0.1), down(HOST, 0), down(LEAF, 0.3), up(HOST, 254), on(HOST, 254.01), up(LEAF, 254.3)]
     for symptoms in (shut, *NOT_DOWN.values()):
         edges = sorted({s.at_ns for s in symptoms})
-        stage = Correlate(DetectParams())
-        stage.start_epoch(1)
-        stage.set_topology(topology())
+        stage = begun(Correlate(DetectParams()))
         published = stage.process(symptoms)
         old_ns = DetectParams().shared.link_retention_ns
         for watermark_ns in (at(HOUR), *(edge_ns + old_ns + more_ns for edge_ns in edges for more_ns in (0, 1, 2))):
@@ -193,10 +191,7 @@ def test_the_far_end_dates_an_up_of_which_the_event_was_lost() -> None:
 
 
 def _stage() -> Correlate:
-    stage = Correlate(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(topology())
-    return stage
+    return begun(Correlate(DetectParams()))
 
 
 def test_an_administrative_down_reported_late_retracts_it() -> None:

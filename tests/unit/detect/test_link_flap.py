@@ -29,7 +29,7 @@ from tests.worlds.observations import (
     restarted,
     up,
 )
-from tests.worlds.small_fabric import inventory, topology
+from tests.worlds.small_fabric import begun, inventory, topology
 
 HOUR, DAY = 3600, 86_400
 
@@ -158,11 +158,8 @@ def test_a_late_administrative_down_takes_it_back() -> None:
     """An administrative down, and a late observation, retract an early finding."""
     from streams.detect.correlate.stage import Correlate
     from tests.worlds.observations import at, episodes
-    from tests.worlds.small_fabric import topology
 
-    stage = Correlate(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(topology())
+    stage = begun(Correlate(DetectParams()))
     (opened,) = list(episodes(stage.process(flaps(HOST, 0, 10, 20))))
     (gone,) = list(episodes(stage.process([off(LEAF, -5)])))
     assert (opened.status, gone.status, gone.id) == (Status.OPEN, Status.RETRACTED, opened.id)

@@ -28,7 +28,7 @@ from streams.wire.stage import Output
 from tests.worlds.facts_world import FactsWorld, lldp_facts
 from tests.worlds.measure_stage import detected, snapshot_head
 from tests.worlds.observations import at, last
-from tests.worlds.small_fabric import inventory, topology
+from tests.worlds.small_fabric import begun, inventory, topology
 from tests.worlds.small_world import play, recorded, stages, statuses
 
 TOP = topology()
@@ -230,9 +230,7 @@ def test_moving_the_links_on_paper_ends_what_was_found() -> None:
 
 def test_a_healthy_fabric_emits_nothing() -> None:
     """Expected neighbors of all ports emit no report."""
-    stage = Measure(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(TOP)
+    stage = begun(Measure(DetectParams()), TOP)
     world = FactsWorld()
     outputs = [o for t in (0, 60, 120) for d in TOP.links_of for o in stage.process([world.facts(d, t)])]
     assert not [o for o in outputs if isinstance(o.message, CablingReport)]
@@ -242,9 +240,7 @@ def test_a_healthy_fabric_emits_nothing() -> None:
 
 def test_a_change_is_emitted_once() -> None:
     """An unexpected neighbor is emitted once, and the expected one once when it returns."""
-    stage = Measure(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(TOP)
+    stage = begun(Measure(DetectParams()), TOP)
     facts = [*again(HOST, "p1-l0/d2", 0, 600), *again(HOST, "p1-l0/d1", 600, 900)]
     outputs = [o for fact in facts for o in detected(stage.process([fact]))]
     emitted = [o.message for o in outputs if isinstance(o.message, CablingReport)]

@@ -25,7 +25,7 @@ from streams.wire.topics import EPISODES, FINDINGS, SUMMARIES, SYMPTOMS
 from tests.contract.detect.cases import LABELLED, case_messages
 from tests.worlds.live_stages import LiveStages
 from tests.worlds.observations import at
-from tests.worlds.small_fabric import inventory, topology
+from tests.worlds.small_fabric import begun, inventory, topology
 from tests.worlds.small_world import SmallWorld
 
 HOST = "p1-h1"
@@ -267,9 +267,7 @@ def test_the_state_of_a_part_moves_with_its_host(slug: str) -> None:
     assert isinstance(transfer, StateTransfer)
     assert transfer.pod == "podX"
     assert not states_of(stage, slug)
-    receiver = Correlate(DetectParams())
-    receiver.start_epoch(1)
-    receiver.set_topology(moved)
+    receiver = begun(Correlate(DetectParams()), moved)
     receiver.advance_watermark(transfer.at_ns)
     receiver.process([transfer])
     assert states_of(receiver, slug).keys() == before.keys()

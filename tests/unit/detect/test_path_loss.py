@@ -29,6 +29,7 @@ from streams.wire.symptoms import SourceSilence
 from tests.worlds.live_stages import in_order
 from tests.worlds.observations import at, last
 from tests.worlds.probe_world import ProbeWorld, probed
+from tests.worlds.small_fabric import begun
 from tests.worlds.small_world import play, recorded
 
 INVENTORY, FABRIC = probed(demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=2, uplinks=1), at(0)))
@@ -210,9 +211,7 @@ def test_a_link_that_goes_down_beside_a_lost_flow_of_its_rail_explains_none_of_t
 def test_reports_of_a_clock_that_is_set_back_are_no_silence() -> None:
     """Its reports are dated by the measured offset, as samples are."""
     mesh = ProbeMesh(INVENTORY, [], np.random.default_rng(3))
-    stage = Measure(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(FABRIC)
+    stage = begun(Measure(DetectParams()), FABRIC)
     back_ns = at(0) - at(100)
     for window in range(1, 40):
         report = mesh.report("pod1-host2", at(10 * window), back_ns if window > 20 else 0)
@@ -236,9 +235,7 @@ def test_the_evidence_has_the_votes_and_the_direction() -> None:
 def test_a_repeated_or_late_report_counts_once_and_a_fabric_without_losses_sends_totals_only() -> None:
     """A report that arrives within the lateness makes its window again; later ones change nothing."""
     mesh = ProbeMesh(INVENTORY, [], np.random.default_rng(3))
-    stage = Measure(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(FABRIC)
+    stage = begun(Measure(DetectParams()), FABRIC)
     hosts = sorted(mesh.probers)
 
     def lossless(report: ProbeReport) -> ProbeReport:

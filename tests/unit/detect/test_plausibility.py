@@ -8,7 +8,7 @@ from streams.fabric.catalogue import Metric
 from streams.wire.models import PeerGroup, PeerWindow
 from tests.worlds.observations import NIC, SNMP, samples
 from tests.worlds.other_fabrics import LEAF, UPLINKS, fabric
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import begun
 
 CASES = {
     "a port at its line rate": (1.0, 1e11, 0),
@@ -22,9 +22,7 @@ CASES = {
 
 def measured(factor: float, speed: float | None) -> Measure:
     """Return the stage after four minutes of one NIC."""
-    own = Measure(DetectParams())
-    own.start_epoch(1)
-    own.set_topology(topology())
+    own = begun(Measure(DetectParams()))
     for t in range(0, 300, 10):
         octets = 1e12 + factor * 12.5e9 * t
         values: dict[Metric, dict[str, float | None]] = {Metric.RX_BYTES: {"e0": octets}, Metric.TX_BYTES: {"e0": 1e12}}

@@ -26,6 +26,7 @@ from tests.worlds.link_windows import SPEED_BPS, Value, with_quality
 from tests.worlds.live_stages import in_order, shuffled
 from tests.worlds.measure_stage import ADMIN, DOWNS, UP, stage
 from tests.worlds.observations import GNMI, SNMP, T0, at, event, samples
+from tests.worlds.small_fabric import begun
 from tests.worlds.small_world import BYTES_S, SmallWorld, status
 
 
@@ -169,9 +170,7 @@ def test_the_order_of_readings_within_the_lateness_changes_no_final_state(seed: 
 
 
 def _qualities(world: SmallWorld, until: float, device: str = "p1-l0", **values: Value) -> list[PortReadings]:
-    own = Measure(DetectParams())
-    own.start_epoch(1)
-    own.set_topology(world.topology)
+    own = begun(Measure(DetectParams()), world.topology)
     found = emitted(own, list(with_quality(world.rounds(until), **values)))
     return [r for m in found if isinstance(m, PortQuality) and m.device == device for r in m.readings]
 

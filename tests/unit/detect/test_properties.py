@@ -26,7 +26,7 @@ from tests.worlds.observations import (
     samples,
     up,
 )
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import begun, topology
 from tests.worlds.small_world import SmallWorld, findings, play
 
 TOP = topology()
@@ -145,10 +145,7 @@ def _final(symptoms: Sequence[Symptom], cut: int = -1) -> list[tuple[Any, ...]]:
     outputs = stage.set_topology(TOP)
     for number, symptom in enumerate(symptoms):
         if number == cut:
-            other = Correlate(DetectParams())
-            other.start_epoch(2)
-            other.restore(stage.snapshot())
-            other.set_topology(TOP)
+            other = begun(Correlate(DetectParams()), TOP, stage.snapshot(), epoch=2)
             stage = other
         outputs += stage.process([symptom])
     outputs += stage.advance_watermark(at(10_000))
@@ -180,9 +177,7 @@ def test_a_restart_between_any_two_observations_changes_nothing(symptoms: list[S
 
 def test_state_stays_bounded_under_an_endless_flapper() -> None:
     """A port flaps each second for 45 minutes: its findings keep their beginning, and state stays bounded."""
-    stage = Correlate(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(TOP)
+    stage = begun(Correlate(DetectParams()), TOP)
     sizes: list[int] = []
     published: list[Finding] = []
     for minute in range(45):

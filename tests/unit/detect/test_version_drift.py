@@ -31,6 +31,7 @@ from streams.wire.models import (
 )
 from tests.worlds.facts_world import FactsWorld
 from tests.worlds.observations import at, last
+from tests.worlds.small_fabric import begun
 from tests.worlds.small_world import play, recorded
 
 TOP = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0)))
@@ -121,9 +122,7 @@ def test_two_sources_of_one_device_count_once() -> None:
     """The host agent and the NIC collector report the same part."""
     own = world()
     twice = [own.facts(host, 1, source) for host in HOSTS for source in (Source.SOURCE_NIC, Source.SOURCE_HOST)]
-    stage = Measure(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(TOP)
+    stage = begun(Measure(DetectParams()), TOP)
     emitted = [o.message for fact in twice for o in stage.process([fact])]
     emitted += [o.message for o in stage.process([own.facts("pod1-host1", 200, Source.SOURCE_NIC)])]
     census = [message for message in emitted if isinstance(message, VersionCensus)][-1]
@@ -133,9 +132,7 @@ def test_two_sources_of_one_device_count_once() -> None:
 def test_unchanged_facts_emit_nothing() -> None:
     """Repeated facts cost a comparison each, and no message."""
     own = world()
-    stage = Measure(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(TOP)
+    stage = begun(Measure(DetectParams()), TOP)
     for t in (0, 100):
         stage.process([own.facts(host, t) for host in HOSTS])
     later = [o for t in range(200, 4000, 100) for o in stage.process([own.facts(host, t) for host in HOSTS])]
@@ -144,9 +141,7 @@ def test_unchanged_facts_emit_nothing() -> None:
 
 def _attribute(members: int, faulty: Sequence[str], days: float = 20.0) -> list[Finding]:
     """Return the findings on a fleet with `members` devices of an old version, and failed links at `faulty` devices."""
-    stage = Attribute(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(TOP)
+    stage = begun(Attribute(DetectParams()), TOP)
     old, new = [f"old{n}" for n in range(members)], [f"new{n}" for n in range(90)]
     counts = tuple(
         VersionCount(

@@ -21,7 +21,7 @@ from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, has_
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.probe_delays import ProbeDelays, last_end_ns, observe_delays, prune_delays
 from streams.detect.evidence.spells import LinkSpells, report_delay_ns
-from streams.detect.fabric_side import Cases, FabricSide, always, are_concurrent, detection_order
+from streams.detect.fabric_side import Cases, FabricSide, always, are_concurrent, closure, detection_order
 from streams.detect.pfc_storm_tree import is_storm, paused_device, pausing_device, root_storm
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
@@ -185,11 +185,6 @@ def _delay_evidence(
         )  # fmt: skip
 
 
-_BATCH_NS = ns(10)
-"""The interval at which all links of a pod are evaluated together; a collapse of all would otherwise be evaluated once
-for each link."""
-
-
 @dataclass(frozen=True, slots=True)
 class CollapseState:
     """One pod: its throttled links by subject id, and its published episodes."""
@@ -207,16 +202,15 @@ def _observe(
     """Add an observation; evaluate with the next batch of the pod."""
     subject = context.subject_at(Port(observed.device, observed.port))
     pod = state or CollapseState(Subject(f"pod:{subject.pod}", role="pod", pod=subject.pod, site=subject.site))
-    batch_ns = (context.watermark_ns // _BATCH_NS + 1) * _BATCH_NS
     if isinstance(observed, RailDelays):
         delays = observe_delays(pod.delays, subject.id, observed, context)
-        return Observed(state) if delays is pod.delays else Observed(replace(pod, delays=delays), batch_ns)
+        return Observed(state) if delays is pod.delays else Observed(replace(pod, delays=delays), context.next_batch_ns)
     known = pod.links.get(subject.id) or LinkSpells(subject)
     spells = known.observe(observed)
     if spells is known:
         return Observed(state)
     changed = replace(pod, links=pod.links | {subject.id: spells})
-    return Observed(changed, batch_ns)
+    return Observed(changed, context.next_batch_ns)
 
 
 def _evaluate(params: CollapseParams, _: str, state: CollapseState, context: Context) -> Evaluation[CollapseState]:
@@ -307,15 +301,13 @@ def _affected_by(changed: Finding, cases: Cases) -> Iterable[str]:
 
 def _incident(cases: Cases, collapse: Finding) -> list[Finding]:
     """Return the collapses that share a job and a time with this one, directly or through others."""
-    found, pending = {collapse.id: collapse}, [collapse]
-    while pending:
-        one = pending.pop()
+
+    def related(one: Finding) -> Iterator[Finding]:
         for other in cases.findings_of(Condition.CONGESTION_COLLAPSE):
-            is_new = other.id not in found and are_concurrent(one, other)
-            if is_new and not _jobs(one).isdisjoint(_jobs(other)):
-                found[other.id] = other
-                pending.append(other)
-    return list(found.values())
+            if are_concurrent(one, other) and not _jobs(one).isdisjoint(_jobs(other)):
+                yield other
+
+    return list(closure(collapse, related).values())
 
 
 def _causing_storm(cases: Cases, members: Sequence[Finding]) -> Finding | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from streams.detect.detector import Context, Detector, Evaluation, JobDomain, Observed, PodSide, Scope
+from streams.detect.detector import BATCH_NS, Context, Detector, Evaluation, JobDomain, Observed, PodSide, Scope
 from streams.detect.detectors.congestion_incast.attribution import (
     ConcurrentSpells,
     concerns_other_pods,
@@ -52,10 +52,6 @@ from streams.wire.models import (
 )
 from streams.wire.symptoms import CnpThrottledBegan, CongestionState, IncastBegan, ThrottledBegan
 
-_BATCH_NS = ns(10)
-"""The interval at which all links of a pod are evaluated together; load that oversubscribes all of them would otherwise
-be evaluated once for each link."""
-
 
 @dataclass(frozen=True, slots=True)
 class IncastLink:
@@ -92,7 +88,7 @@ def _observe(
     """Add an observation; evaluate with the next batch of the pod."""
     state = state or IncastState()
     subject = context.subject_at(Port(observed.device, observed.port))
-    batch_ns = (context.watermark_ns // _BATCH_NS + 1) * _BATCH_NS
+    batch_ns = context.next_batch_ns
     if isinstance(observed, RailDelays):
         delays = observe_delays(state.delays, subject.id, observed, context)
         if delays is state.delays:
@@ -247,7 +243,7 @@ class OtherPodsState:
     incasts: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Finding id of an incast that is not final -> the id of the receiver's link, and the start."""
     batch: int = 0
-    """The number of the newest interval of `_BATCH_NS`."""
+    """The number of the newest interval of `BATCH_NS`."""
 
 
 def add_message(state: OtherPodsState, message: Message) -> None:
@@ -275,7 +271,7 @@ def add_published(state: OtherPodsState, finding: Finding) -> None:
 def incomplete(params: IncastParams, ledger: Ledger, state: OtherPodsState, topology: Topology) -> list[str]:
     """Return the incasts on whose rail and plane hosts began or ceased to be throttled; prune old spells."""
     watermark_ns = ledger.watermark_ns
-    last, state.batch = state.batch, watermark_ns // _BATCH_NS
+    last, state.batch = state.batch, watermark_ns // BATCH_NS
     if state.batch == last or not state.ports:
         return []
     places = {_place(link) for port in state.changed.values() if (link := _link_at(topology, port)) is not None}

@@ -245,7 +245,7 @@ def _silent_spans(params: PathParams, context: Context, history: LinkHistory) ->
     """Yield the downs of a session without an explanation at the ends of the link."""
     ends = history.ends()
     devices = {end.device for end in ends}
-    downs = merge_intervals(one.span for one in session_downs(history))
+    downs = merge_intervals(session_downs(history))
     if not downs or context.topology.maintenance_until_ns(devices) > downs[-1][0]:
         return
     excused = list(_excuses(params, context, history))
@@ -268,7 +268,7 @@ def _is_of_device(context: Context, history: LinkHistory, span: Interval) -> boo
     near_ns = ns(context.settings.grouping.links_s)
     keys = {key for end in history.ends() for key in context.evidence.links_of_device(end.device)}
     others = (context.evidence.links[key] for key in keys - {history.subject.id})
-    return any(abs(one.span[0] - span[0]) <= near_ns for other in others for one in session_downs(other))
+    return any(abs(begin - span[0]) <= near_ns for other in others for begin, _ in session_downs(other))
 
 
 def _without(span: Interval, excused: list[Interval]) -> Iterator[Interval]:

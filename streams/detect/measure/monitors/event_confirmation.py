@@ -64,8 +64,7 @@ class EventConfirmation(Monitor):
         port = topology.resolve_port(event.device, event.port).port
         for source in Source:
             slot = readings.slots.get((event.device, source, RowKind.ROW_KIND_PORT))
-            row = _row(slot, event.port, port, topology) if slot is not None else None
-            if slot is None or row is None:
+            if slot is None or not (row := slot.row_of(port, topology, event.port)):
                 continue
             own = self._events.setdefault((event.device, source), {})
             if (cell := (column, row)) in own and own[cell].at_ns >= at_ns:
@@ -155,12 +154,6 @@ class EventConfirmation(Monitor):
         for device, source, metric, index, row, *event in data:
             own = self._events.setdefault((device, Source(source)), {})
             own[(Metric(metric), index), row] = UnconfirmedEvent(*event)
-
-
-def _row(slot: DeviceSlot, name: str, port: str, topology: Topology) -> str | None:
-    """Return the name by which a source reads a port; None if it does not read it."""
-    known = next((row for row in (name, port) if row in slot.rows), None)
-    return known or next((row for row in slot.rows if topology.resolve_port(slot.device, row).port == port), None)
 
 
 def _symptom(slot: DeviceSlot, cell: Cell, event: UnconfirmedEvent, topology: Topology) -> Symptom:

@@ -17,10 +17,10 @@ import numpy as np
 from streams.detect.measure.monitors.monitor import (
     ActiveCondition,
     ActiveConditions,
+    ConditionMonitor,
     Monitor,
     NumberedOutput,
     NumberedSymptom,
-    ReplayedMonitor,
 )
 from streams.detect.measure.storage.column_store import DeviceColumns
 from streams.detect.measure.storage.message_batch import (
@@ -61,7 +61,7 @@ class LateReplay(Monitor):
 
     name = "replayed"
 
-    def __init__(self, monitors: Sequence[ReplayedMonitor], lateness_ns: int) -> None:
+    def __init__(self, monitors: Sequence[ConditionMonitor], lateness_ns: int) -> None:
         self._monitors = tuple(monitors)
         self.active: tuple[ActiveConditions, ...] = tuple(one for own in self._monitors for one in own.active)
         self._lateness_ns = lateness_ns

@@ -6,7 +6,7 @@ the store adds them to its history.
 """
 
 import math
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Protocol
@@ -139,16 +139,6 @@ class Monitor(Protocol):
         return
 
 
-class ReplayedMonitor(Monitor, Protocol):
-    """Finds conditions that begin and end, by comparing each reading with the previous one.
-
-    `LateReplay` replays its readings if a late one arrives; all its state is in `active`.
-    """
-
-    active: Sequence[ActiveConditions]
-    """The active conditions with which it compares the next reading."""
-
-
 QUANTA_BITS = 65535 * 512
 """A pause frame stops the peer for at most the time of this many bits (IEEE 802.1Qbb)."""
 
@@ -264,10 +254,12 @@ def speeds_of(batch: MessageBatch, unknown: float = _SLOWEST_BPS) -> npt.NDArray
     return np.where(speeds > 0, speeds, unknown)
 
 
-class ConditionMonitor(ReplayedMonitor):
-    """Finds conditions of ports by counters: readings are compared as arrays, and Python evaluates only a few cells.
+class ConditionMonitor(Monitor):
+    """Finds conditions of ports that begin and end, by comparing the counters of each reading with the previous one.
 
-    These are the cells in which a counter grew by much, and the cells of active conditions; none in a healthy fabric.
+    Readings are compared as arrays. Python evaluates only the cells in which a counter grew by much, and those of
+    active conditions; none in a healthy fabric. `LateReplay` replays its readings if a late one arrives; all its state
+    is in `active`.
     """
 
     def __init__(self, metrics: Container[Metric], *active: ActiveConditions) -> None:

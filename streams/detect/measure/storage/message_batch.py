@@ -16,6 +16,7 @@ from streams.detect.measure.storage.column_store import (
 )
 from streams.detect.measure.storage.reading_history import ReadingHistory, TransitionUpdate
 from streams.detect.measure.storage.window_store import WindowSpec, WindowStore, make_windows
+from streams.fabric.topology import Topology
 from streams.wire.bounds import MAX_TIME_NS
 from streams.wire.models import RowKind, Samples, Source
 
@@ -115,6 +116,12 @@ class DeviceSlot:
     pending: int = 0
     """The number of its enqueued messages."""
     history: ReadingHistory = field(default_factory=ReadingHistory)
+
+    def row_of(self, port: str, topology: Topology, name: str = "") -> str:
+        """Return the name by which its source reads a port, which may be `name`; empty if it does not read the port."""
+        known = next((row for row in (name, port) if row in self.rows), "")
+        others = (row for row in self.rows if topology.resolve_port(self.device, row).port == port)
+        return known or next(others, "")
 
 
 @dataclass(slots=True)
