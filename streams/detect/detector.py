@@ -164,6 +164,9 @@ class PodSide(Generic[P, S]):
     """(state, subject, context): adopts the subject of a new inventory; its id may be another."""
     merge: Callable[[S, S], S] | None = None
     """(moved, existing): joins two states that a new inventory makes one."""
+    end_moved: Callable[[S, Callable[[Subject], bool], int], tuple[S, list[Symptom]]] | None = None
+    """(state of a pod, whether a link has moved to another pod, time): ends the states of moved links; returns the
+    symptoms that began the open ones, which are sent to their pods."""
 
 
 class Placement(IntEnum):

@@ -10,6 +10,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from streams.detect.correlate.present_states import is_known, missed_changes
@@ -18,7 +19,7 @@ from streams.detect.detector import NOW, Context, Detector, Observation, Observe
 from streams.detect.detectors import DETECTORS
 from streams.detect.evidence.deadlines import Deadlines
 from streams.detect.evidence.link_history import FOREVER, RECORDED_KINDS, LinkHistory
-from streams.detect.evidence.subjects import port_subject
+from streams.detect.evidence.subjects import port_subject, subject_ends
 from streams.detect.measure.routing import pods_of
 from streams.detect.params import DetectParams
 from streams.fabric.ids import Port, port_id
@@ -115,6 +116,27 @@ class Correlate:
             for one in unit.members:
                 if one.side.rebase is not None:
                     self._rebase(unit, one)
+                if one.side.end_moved is not None and topology.devices:
+                    outputs += self._end_moved(unit, one)
+        return outputs
+
+    def _end_moved(self, unit: _Unit, one: _Bound) -> list[Output]:
+        """End the states of links that moved to another pod; return their symptoms for the owners of those pods."""
+        assert one.side.end_moved is not None
+
+        def pod_of(device: str, port: str) -> str:
+            return self._subject_at(Port(device, port)).pod
+
+        def has_moved(pod: str, link: Subject) -> bool:
+            end = subject_ends(link)[0]
+            return pod_of(end.device, end.port) != pod
+
+        outputs: list[Output] = []
+        states, now_ns = self._states(one), self._state.watermark_ns
+        for pod, state in list(states.items()):
+            states[pod], symptoms = one.side.end_moved(state, partial(has_moved, pod), now_ns)
+            outputs += [Output(SYMPTOMS, begun, key=pod_of(begun.device, begun.port)) for begun in symptoms]
+            self._schedule(unit, pod, now_ns)
         return outputs
 
     def _send_moved(self, topology: Topology) -> list[Output]:

@@ -1,7 +1,7 @@
 """Derives spells from symptoms: intervals in which a part of a host, or an end of a link, was in one state."""
 
 from bisect import insort
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
@@ -312,6 +312,23 @@ class LinkSpells(Generic[Began]):
             return spell.reporter
         ends = subject_ends(self.subject)
         return next((end for end in ends if end.device != spell.reporter.device), Endpoint("the far end"))
+
+
+def end_moved(
+    links: Mapping[str, LinkSpells[Began]], has_moved: Callable[[Subject], bool], at_ns: int
+) -> tuple[dict[str, LinkSpells[Began]], list[Symptom]]:
+    """Return spells by link, of which those of moved links end by a time, and the symptoms that began the open ones."""
+    found, symptoms = dict(links), list[Symptom]()
+    for key, link in links.items():
+        if has_moved(link.subject):
+            symptoms += [
+                Symptom(spell.reporter.device, spell.reporter.port, spell.began, spell.reported_ns, source=spell.source)
+                for spell in link.spells
+                if spell.end_ns == FOREVER
+            ]
+            ended = (replace(spell, end_ns=max(spell.begin_ns, min(spell.end_ns, at_ns))) for spell in link.spells)
+            found[key] = replace(link, spells=tuple(ended))
+    return found, symptoms
 
 
 def _bounded(spells: list[Spell[Began]]) -> tuple[Spell[Began], ...]:

@@ -24,7 +24,7 @@ from streams.wire.stage import Output
 from streams.wire.topics import EPISODES, FINDINGS, SUMMARIES, SYMPTOMS
 from tests.contract.detect.cases import LABELLED, case_messages
 from tests.worlds.live_stages import LiveStages
-from tests.worlds.observations import at
+from tests.worlds.observations import after, at
 from tests.worlds.small_fabric import begun, inventory, topology
 from tests.worlds.small_world import SmallWorld
 
@@ -218,6 +218,33 @@ def test_a_link_that_moves_back_and_away_again_is_accepted_each_time() -> None:
     (found,) = last(pods.findings)
     assert len({one.id for one in pods.findings}) == 1
     assert (found.status, found.final) == (Status.RESOLVED, True)
+
+
+IN_PODS: dict[str, set[tuple[str, float, float]]] = {
+    "congestion/collapse": {("pod1", 100, 300), ("podX", 100, 400)},
+    "congestion/incast": set(),  # of one link: the revisions of the owner with the higher epoch are valid
+    "rail/degraded": {("pod1", 80, 260), ("podX", 260, 500)},
+}
+"""Detector -> pod, begin and end of its findings."""
+
+
+@pytest.mark.parametrize("order", [("pod1", "podX"), ("podX", "pod1")])
+@pytest.mark.parametrize("slug", IN_PODS)
+def test_a_finding_on_a_pod_ends_where_its_hosts_leave_it(slug: str, order: Sequence[str]) -> None:
+    """All hosts get another pod while the fault lasts: nothing stays open in the former pod."""
+    own = demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0))
+    other = replace(own, devices=tuple(one._replace(pod="podX") if one.kind == "host" else one for one in own.devices))
+    pods, has_moved = Pods({"pod1": 1, "podX": 1}, LABELLED[slug][0].topology), False
+    for message in case_messages(slug):
+        if not has_moved and pods.watermark_ns >= at(MOVES_AT):
+            pods.change(Topology(other, digest(other)), order)
+            has_moved = True
+        pods.process(message)
+    pods.advance(at(5_000))
+    found = last(pods.findings)
+    assert {(one.status, one.final) for one in found} == {(Status.RESOLVED, True)}
+    if expected := IN_PODS[slug]:
+        assert {(one.subject.pod, after(one.started_at_ns), after(one.resolved_at_ns)) for one in found} == expected
 
 
 def states_of(stage: Correlate, slug: str) -> dict[str, Any]:

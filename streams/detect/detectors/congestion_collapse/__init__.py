@@ -4,7 +4,7 @@ The hosts of a group share paths in one pod: a rail, a plane, or the hosts of a 
 `attribute`, which receives all pods, joins those of one job and finds the storm that causes them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from streams.detect.detector import Context, Detector, Evaluation, JobDomain, Observed, PodSide, Scope
@@ -20,7 +20,7 @@ from streams.detect.detectors.congestion_collapse.groups import (
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, has_open, open_intervals, prune
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.probe_delays import ProbeDelays, last_end_ns, observe_delays, prune_delays
-from streams.detect.evidence.spells import LinkSpells, report_delay_ns
+from streams.detect.evidence.spells import LinkSpells, end_moved, report_delay_ns
 from streams.detect.fabric_side import Cases, FabricSide, always, are_concurrent, closure, detection_order
 from streams.detect.pfc_storm_tree import is_storm, paused_device, pausing_device, root_storm
 from streams.detect.thresholds import ns
@@ -213,6 +213,13 @@ def _observe(
     return Observed(changed, context.next_batch_ns)
 
 
+def _end_moved(
+    state: CollapseState, has_moved: Callable[[Subject], bool], at_ns: int
+) -> tuple[CollapseState, list[Symptom]]:
+    links, symptoms = end_moved(state.links, has_moved, at_ns)
+    return replace(state, links=links), symptoms
+
+
 def _evaluate(params: CollapseParams, _: str, state: CollapseState, context: Context) -> Evaluation[CollapseState]:
     """Conclude on one pod."""
     quiet_ns, now_ns = ns(params.quiet_s), context.watermark_ns
@@ -370,6 +377,6 @@ DETECTOR = Detector(
         CollapseState, Scope.POD, _evaluate, (
             CongestionState.THROTTLED_BY_PAUSE, CongestionState.SLOWED_BY_CNP, CongestionState.SLOWED_BY_LOSS,
             RailDelays,
-        ), _observe,
+        ), _observe, end_moved=_end_moved,
     ),
 )  # fmt: skip

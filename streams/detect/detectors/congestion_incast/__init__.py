@@ -5,7 +5,7 @@ It lasts for a minute or longer. Either the link is full, and the switch's queue
 oversubscribed at the same time, the cause is load of the job, and there is no incast.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from streams.detect.detectors.congestion_incast.report import (
 from streams.detect.evidence.episodes import Ledger, PublishedEpisodes, has_open, prune
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.probe_delays import ProbeDelays, last_end_ns, observe_delays, prune_delays
-from streams.detect.evidence.spells import Began, LinkSpells, Spell, group_spells
+from streams.detect.evidence.spells import Began, LinkSpells, Spell, end_moved, group_spells
 from streams.detect.fabric_side import CapacityEffect, FabricEvaluator, FabricSide
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port, port_id
@@ -123,6 +123,18 @@ def _add(
     is_new = spells is not known
     links = {**throttled, subject.id: spells} if is_new else dict(throttled)
     return links, is_new, concerns_other_pods(context.topology, observed, known, spells)
+
+
+def _end_moved(
+    state: IncastState, has_moved: Callable[[Subject], bool], at_ns: int
+) -> tuple[IncastState, list[Symptom]]:
+    own, symptoms = end_moved({key: link.spells for key, link in state.links.items()}, has_moved, at_ns)
+    cnp, of_cnp = end_moved(state.cnp_throttled, has_moved, at_ns)
+    slowed, of_slowed = end_moved(state.pause_throttled, has_moved, at_ns)
+    full, of_full = end_moved(state.full, has_moved, at_ns)
+    links = {key: replace(link, spells=own[key]) for key, link in state.links.items()}
+    moved = replace(state, links=links, cnp_throttled=cnp, pause_throttled=slowed, full=full)
+    return moved, [*symptoms, *of_cnp, *of_slowed, *of_full]
 
 
 def _evaluate(params: IncastParams, _: str, state: IncastState, context: Context) -> Evaluation[IncastState]:
@@ -395,6 +407,6 @@ DETECTOR = Detector(
         IncastState, Scope.POD, _evaluate, (
             CongestionState.INCAST, CongestionState.CNP_THROTTLED, CongestionState.THROTTLED_BY_PAUSE,
             CongestionState.SLOWED_BY_CNP, CongestionState.SLOWED_BY_LOSS, CongestionState.FULL, RailDelays,
-        ), _observe,
+        ), _observe, end_moved=_end_moved,
     ),
 )  # fmt: skip

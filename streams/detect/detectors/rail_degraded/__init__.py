@@ -177,7 +177,9 @@ def _evaluate(params: RailParams, key: str, state: PodRails, context: Context) -
     episodes: list[Episode] = []
     due_ns = _complete_ns(waiting, context)
     for name, rail in list(rails.items()):
-        watch = watch_window(context.settings, now_ns, is_read=device_at(rail.subject) in read)
+        host = device_at(rail.subject)  # one that moved to another pod is compared there
+        is_read = host in read or context.topology.pod_of(host) != key
+        watch = watch_window(context.settings, now_ns, is_read=is_read)
         concluded, changed, next_ns = rail.conclude(
             context.ledger, watch, lambda bad: _is_case(params, bad), params.good_windows, _worst,
             lambda subject, period: _conclusion(params, context, subject, period),
