@@ -82,9 +82,9 @@ class FoldedDowns:
 class LinkHistory:
     """The observations of one link, ordered by event time, and the state after the pruned ones.
 
-    `down_since` and `disabled_since` have, by device, the time since which an end has been down or disabled by pruned
-    observations. Beyond the capacity transitions are dropped: `folded` has their counts, `outages` their intervals by
-    device, in which the end was never up for HOLD_UP_S.
+    `down_since` and `disabled_since` map a device to the time since which its end is down or disabled, by pruned
+    observations. Transitions beyond the capacity are dropped: `folded` has their counts, and `outages` maps a device to
+    the intervals in which its end was never up for HOLD_UP_S.
     """
 
     subject: Subject

@@ -5,7 +5,6 @@ Windows within the lateness may still change, so their verdicts are retained one
 their period. The state of a subject therefore does not grow with time.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from streams.detect.evidence.episodes import Conclusion, evidence_of
@@ -72,12 +71,16 @@ class Verdicts:
     def periods(self, enough: int, width_ns: int, clear_ns: int) -> list[ProbePeriod]:
         """Return the periods in order, including those that have not opened."""
         found = [] if self.period is None else [self.period]
-        for verdict in _in_order(self.pending):
-            known = found[-1] if found else None
-            if known is not None and _continues(known, verdict, width_ns, clear_ns):
-                found[-1] = _extended(known, verdict, enough)
+        for verdict in sorted(self.pending.values(), key=lambda verdict: verdict.end_ns):
+            # A period that has not opened needs consecutive windows.
+            gap_ns = clear_ns if found and found[-1].opened_ns else width_ns
+            if found and verdict.end_ns <= found[-1].end_ns + gap_ns:
+                found[-1] = _extended(found[-1], verdict, enough)
             else:
-                found.append(_begun(verdict, enough))
+                opened_ns = verdict.end_ns if enough <= 1 else 0
+                found.append(
+                    ProbePeriod(verdict.begin_ns, opened_ns, verdict.last_ns, verdict.end_ns, count=1, worst=verdict)
+                )
         return found
 
     def settled(self, final_ns: int, enough: int, width_ns: int, clear_ns: int) -> "Verdicts":
@@ -88,20 +91,6 @@ class Verdicts:
         if last is not None and last.end_ns + clear_ns <= final_ns:
             last = None
         return Verdicts(last, {end: one for end, one in self.pending.items() if end not in final})
-
-
-def _in_order(pending: Mapping[str, ProbeVerdict]) -> Iterable[ProbeVerdict]:
-    return sorted(pending.values(), key=lambda verdict: verdict.end_ns)
-
-
-def _begun(verdict: ProbeVerdict, enough: int) -> ProbePeriod:
-    opened_ns = verdict.end_ns if enough <= 1 else 0
-    return ProbePeriod(verdict.begin_ns, opened_ns, verdict.last_ns, verdict.end_ns, 1, verdict)
-
-
-def _continues(period: ProbePeriod, verdict: ProbeVerdict, width_ns: int, clear_ns: int) -> bool:
-    """Return whether a verdict belongs to a period; a period that has not opened needs consecutive windows."""
-    return verdict.end_ns <= period.end_ns + (clear_ns if period.opened_ns else width_ns)
 
 
 def _extended(period: ProbePeriod, verdict: ProbeVerdict, enough: int) -> ProbePeriod:

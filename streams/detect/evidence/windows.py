@@ -53,7 +53,7 @@ class WindowHistory:
     def downsampled(
         self, now_ns: int, open_spans: Sequence[Interval], hits: Sequence["WindowHit"], steps: Collection[int]
     ) -> "WindowHistory":
-        """Return the history without windows older than an hour, except one per hour and side of two kinds.
+        """Return the history without windows older than an hour; of two kinds, one per hour and side is retained.
 
         Windows in which a level moved by a step (`steps`, by identity) are retained for a week, because they make a
         trend. Bad windows of an open episode (`hits` within `open_spans`) are retained while it is open, with all

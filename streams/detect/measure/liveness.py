@@ -350,20 +350,14 @@ class Liveness:
         gap = (state.last_ns, at_ns)
         if state.known_cadence_ns:
             gaps, state.unevaluated_gaps = [*state.unevaluated_gaps, gap], []
-            return list(self._evaluate_gaps(state, gaps))
+            was_silent, limit_ns = state.silent, state.limit_ns
+            known = [one for one in gaps if one[1] - one[0] > limit_ns or (was_silent and one[0] == state.last_ns)]
+            return [self._resumed(state, *one, state.boot_id) for one in known]
         if state.silent:
             return [self._resumed(state, *gap)]
         if at_ns - state.last_ns > ns(self._params.at_least_s):
             state.unevaluated_gaps.append(gap)
         return []
-
-    def _evaluate_gaps(self, state: SourceState, gaps: list[tuple[int, int]]) -> Iterator[Symptom]:
-        limit = state.limit_ns
-        for last_ns, next_ns in gaps:
-            is_reported = state.silent and last_ns == state.last_ns
-            if not is_reported and next_ns - last_ns <= limit:
-                continue
-            yield self._resumed(state, last_ns, next_ns, state.boot_id)
 
     def _late(self, state: SourceState, at_ns: int) -> Iterator[Symptom]:
         """Divide a reported gap at a late sample into two intervals, and yield the remaining gaps."""

@@ -22,7 +22,7 @@ UNTIL = 1500
 
 
 STEP = 150
-"""Of the world in which all goes wrong; a labelled case is divided into thirds."""
+"""The length of a step in the world with every fault; a labelled case is divided into thirds."""
 
 
 def _world() -> SmallWorld:
@@ -36,7 +36,7 @@ def _world() -> SmallWorld:
 
 
 EVERYTHING = "everything"
-"""The world in which all goes wrong at once; the others are the detectors' labelled cases."""
+"""The name of the world with every fault at once; the other names are labelled cases."""
 
 
 def world_of(name: str) -> SmallWorld:
@@ -80,11 +80,11 @@ def downstream(stage: Stage, top: Topology, steps: list[Step], topics: tuple[Top
 
 @cache
 def correlate_steps(name: str) -> list[Step]:
-    """The symptoms and windows of all that."""
+    """Return the symptoms and windows of a case."""
     return downstream(Measure(PARAMS), world_of(name).topology, measure_steps(name), (SYMPTOMS, SUMMARIES))
 
 
 @cache
 def attribute_steps(name: str) -> list[Step]:
-    """The episodes of all that."""
+    """Return the episodes of a case."""
     return downstream(Correlate(PARAMS), world_of(name).topology, correlate_steps(name), (EPISODES,))

@@ -1,6 +1,6 @@
 """Properties of every detector, by its labelled case: order, repetition, restarts and missing sources change nothing.
 
-A detector that is registered with a case comes through all of this without a word.
+Every detector with a labelled case is tested here without an entry of its own.
 """
 
 import random
@@ -44,7 +44,7 @@ def arrived(slug: str) -> list[Message]:
 
 @cache
 def live(slug: str) -> Published:
-    """Return what is published of them without a takeover."""
+    """Return the findings of these messages without a takeover."""
     return run(arrived(slug), LABELLED[slug][0].topology)
 
 
@@ -131,5 +131,5 @@ def test_all_sources_together_give_the_findings_of_one(slug: str) -> None:
 
 @pytest.mark.parametrize("slug", LABELLED)
 def test_no_finding_is_published_repeatedly(slug: str) -> None:
-    """Neither a twin nor more revisions than a reader needs."""
+    """A case has no second finding of one fault, and no more revisions than a reader needs."""
     assert [one for one in publications(case_findings(slug)) if one.is_twin or one.is_flood] == []

@@ -1,4 +1,4 @@
-"""The three stages that conclude keep the promises of a stage, where all goes wrong, and in each labelled case."""
+"""The stages of detection keep the promises of a stage, in a world with every fault and in each labelled case."""
 
 from functools import cache
 
@@ -26,7 +26,7 @@ MAKE = {
 
 @cache
 def case_of(stage: str, name: str) -> Case:
-    """A stage in a case, once a session, because most promises use its outputs."""
+    """Return a stage in a case. It is played once a session, because most promises use its outputs."""
     make, steps = MAKE[stage]
     return Case(name, lambda: make(PARAMS), world_of(name).topology, steps(name))
 
@@ -46,7 +46,7 @@ class TestMeasure(StagePromises):
 
 
 class TestMeasureRepeated(RepeatPromises):
-    """Whole batches again, long after the lateness; test_every_stream.py repeats single messages within it."""
+    """Whole batches are repeated long after the lateness; test_every_stream.py repeats single messages within it."""
 
     @pytest.fixture
     def case(self) -> Case:

@@ -32,16 +32,12 @@ DAY = 86_400
 JOBS = inventory(jobs=[job("train", "p1-h1", "1970-01-01T00:00:00+00:00")])
 
 
-def _stage(top: Topology | None = None) -> Attribute:
-    return begun(Attribute(DetectParams()), top or topology())
-
-
 def _findings_of(outputs: Sequence[Output]) -> list[Finding]:
     return [o.message for o in outputs if o.topic is FINDINGS and isinstance(o.message, Finding)]
 
 
 def _attribute(own: Sequence[Finding], top: Topology | None = None) -> list[Finding]:
-    stage = _stage(top)
+    stage = begun(Attribute(DetectParams()), top)
     return last(_findings_of([o for f in own for o in stage.process([Episode(f, (f.started_at_ns,))])]))
 
 
@@ -167,7 +163,7 @@ def test_a_restart_that_is_over_is_a_warning(kind: str) -> None:
 
 
 def _nth(*days: float) -> list[int | None]:
-    stage = _stage()
+    stage = begun(Attribute(DetectParams()))
     out = []
     for day in days:
         (own,) = last(correlated([down(HOST, day * DAY)], day * DAY + 31))
@@ -188,7 +184,7 @@ def test_occurrences_are_counted_over_28_days() -> None:
 
 def test_a_third_occurrence_makes_a_link_a_repeat_offender() -> None:
     """Only occurrences within 28 days count."""
-    stage = _stage()
+    stage = begun(Attribute(DetectParams()))
     published = []
     for day in (0, 10, 20, 60):
         (own,) = last(correlated([down(HOST, day * DAY)], day * DAY + 31))
@@ -202,7 +198,7 @@ def test_a_third_occurrence_makes_a_link_a_repeat_offender() -> None:
 
 def test_closed_cases_are_evicted() -> None:
     """A hundred links failed once each: no case is retained after an hour, and no occurrence after 28 days."""
-    stage = _stage()
+    stage = begun(Attribute(DetectParams()))
     for number in range(100):
         (own,) = last(correlated([down(f"ghost{number}/e1", number)], number + 31))
         resolved = replace(own, status=Status.RESOLVED, resolved_at_ns=at(number + 60), final=True)
@@ -220,7 +216,7 @@ def test_closed_cases_are_evicted() -> None:
 
 def test_a_link_becomes_critical_when_the_other_plane_is_lost_later() -> None:
     """It was a warning for a day; then both are critical."""
-    stage = _stage()
+    stage = begun(Attribute(DetectParams()))
     (first,) = last(correlated([down(HOST, 0)], 31))
     (second,) = last(correlated([down("p1-h1/e1", DAY)], DAY + 31))
     assert [f.severity for f in _findings_of(stage.process([Episode(first)]))] == [Severity.WARNING]
@@ -230,7 +226,7 @@ def test_a_link_becomes_critical_when_the_other_plane_is_lost_later() -> None:
 
 def test_a_retraction_is_final_after_the_lateness() -> None:
     """The retraction is published at once, its final revision after the lateness; a later revision has no effect."""
-    stage = _stage()
+    stage = begun(Attribute(DetectParams()))
     (own,) = last(correlated([down(HOST, 0)], 31))
     stage.process([Episode(own)])
     stage.advance_watermark(at(40))
@@ -251,7 +247,7 @@ def test_affected_jobs_are_those_that_ran_while_the_finding_was_open() -> None:
         job("before", "p1-h1", when(-100), when(-1)), job("at", "p1-h1", when(-1), when(5)),
         job("during", "p1-h1", when(20), when(30)), job("after", "p1-h1", when(60), when(90)),
     ]  # fmt: skip
-    stage = _stage(topology(inventory(jobs=jobs)))
+    stage = begun(Attribute(DetectParams()), topology(inventory(jobs=jobs)))
     (own,) = last(correlated([down(HOST, 0)], 31))
     resolved = replace(own, status=Status.RESOLVED, resolved_at_ns=at(60))
     (found,) = _findings_of(stage.process([Episode(resolved)]))
@@ -261,7 +257,7 @@ def test_affected_jobs_are_those_that_ran_while_the_finding_was_open() -> None:
 
 def test_a_finding_with_a_moved_start_is_one_occurrence() -> None:
     """A late observation moves the start, which is no new occurrence. A retraction does not count."""
-    stage = _stage()
+    stage = begun(Attribute(DetectParams()))
     (own,) = last(correlated([down(HOST, 0)], 31))
     stage.process([Episode(own)])
     moved = replace(own, revision=own.revision + 1, started_at_ns=own.started_at_ns - 5)
@@ -283,7 +279,7 @@ def test_maintenance_of_either_end_makes_a_finding_shadow() -> None:
 
 def test_open_findings_are_published_until_they_are_resolved() -> None:
     """Each revision has the id as its key; a tombstone follows the last."""
-    stage = _stage()
+    stage = begun(Attribute(DetectParams()))
     (own,) = last(correlated([down(HOST, 0)], 31))
     opened = stage.process([Episode(own)])
     assert [(o.topic, o.key) for o in opened] == [(FINDINGS, None), (FINDINGS_OPEN, own.id)]
@@ -294,7 +290,7 @@ def test_open_findings_are_published_until_they_are_resolved() -> None:
 
 def test_an_older_or_repeated_revision_is_ignored() -> None:
     """Of two revisions of one id the higher is valid, in any order of arrival."""
-    stage = _stage()
+    stage = begun(Attribute(DetectParams()))
     (opened,) = last(correlated([down(HOST, 0)], 31))
     resolved = replace(opened, revision=opened.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(60))
     messages: list[Message] = [Episode(resolved), Episode(opened), Episode(resolved)]
@@ -303,7 +299,7 @@ def test_an_older_or_repeated_revision_is_ignored() -> None:
 
 def test_an_unpublished_finding_is_not_retracted() -> None:
     """The retraction of an unknown episode publishes nothing."""
-    stage = _stage()
+    stage = begun(Attribute(DetectParams()))
     (own,) = last(correlated([down(HOST, 0)], 31))
     assert stage.process([Episode(replace(own, status=Status.RETRACTED))]) == []
 
@@ -337,7 +333,7 @@ def test_the_root_of_a_group_is_critical_only_with_a_child_that_is() -> None:
 
     p1-l0 lost two of four uplinks. The group of s1 has two warnings besides.
     """
-    stage = _stage()
+    stage = begun(Attribute(DetectParams()))
     ports = {"p1-l1/u0": 0, "p2-l0/u0": 1, "p1-l0/d1": 2, "p1-l0/d2": 3, "p1-l0/u0": 4, "p1-l0/u1": 5}
     own = [_lost(port, start) for port, start in ports.items()]
     outputs = [output for finding in own for output in stage.process([Episode(finding)])]
@@ -356,7 +352,7 @@ def test_the_root_of_a_group_is_critical_only_with_a_child_that_is() -> None:
 )
 def test_a_short_loss_does_not_hide_an_outage(start: float, end: float, expires: float) -> None:
     """Two links of a leaf come back, a third stays down: it has a root cause of its own soon after."""
-    stage = _stage()
+    stage = begun(Attribute(DetectParams()))
     own = [_lost("p1-l0/u0", start, end), _lost("p1-l0/u1", 2, end + 1), _lost("p1-l0/u2", 5)]
     outputs = [output for finding in own for output in stage.process([Episode(finding)])]
     (outage,) = [f for f in last(_findings_of([*outputs, *stage.advance_watermark(at(expires))])) if f.id == own[2].id]
@@ -371,6 +367,6 @@ def test_a_subject_without_ends_is_published() -> None:
         "x", 1, False, Condition.RAIL_DEGRADED, Status.OPEN, Severity.WARNING, Subject("rail:p1-h1/0"), at(0), at(0),
         detector="rail/degraded",
     )  # fmt: skip
-    (found,) = _findings_of(_stage().process([Episode(rail)]))
+    (found,) = _findings_of(begun(Attribute(DetectParams())).process([Episode(rail)]))
     assert (found.subject.id, found.blast_radius, found.parent_id) == ("rail:p1-h1/0", None, "")
     assert Endpoint("a") == Endpoint("a", "")

@@ -15,15 +15,11 @@ from tests.worlds.small_fabric import begun, topology
 SECOND = 10**9
 
 
-def _stage() -> Measure:
-    return begun(Measure(DetectParams()))
-
-
 def test_devices_that_the_inventory_does_not_have_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound their samples and statuses are counted; a device of the inventory is always read."""
     monkeypatch.setattr(liveness, "_MIN_UNKNOWN", 50)
     monkeypatch.setattr(liveness, "_UNKNOWN_FACTOR", 0)
-    stage = _stage()
+    stage = begun(Measure(DetectParams()))
     for number in range(500):
         stage.process([samples(f"unknown-{number}", 1, {Metric.OPER_UP: {"e0": 1.0}})])
         status = CollectorStatus("c", 1, Source.SOURCE_GNMI, f"other-{number}", SECOND, reachable=True)
@@ -42,7 +38,7 @@ def test_ports_that_only_events_name_are_bounded(monkeypatch: pytest.MonkeyPatch
     """A device invents a port with each event, then each event is of another device: both bounds count the rest."""
     monkeypatch.setattr(port_publisher, "MAX_DEVICE_ROWS", 20)
     monkeypatch.setattr(port_publisher, "MAX_PORTS", 50)
-    stage = _stage()
+    stage = begun(Measure(DetectParams()))
     stage.process([samples("p1-l0", 1, {Metric.OPER_UP: {"d1": 1.0}})])
     ports = [f"p1-l0/x{number}" for number in range(100)] + [f"device-{number}/x" for number in range(100)]
     found = stage.process([event(port, 2 + place / 1000, EventKind.LINK_DOWN) for place, port in enumerate(ports)])
@@ -57,7 +53,7 @@ def test_ports_of_a_device_are_bounded_and_its_known_ports_are_read(monkeypatch:
     """A device that invents names at each reading keeps its first ports, whose changes are still found."""
     monkeypatch.setattr(reading_store, "MAX_DEVICE_ROWS", 20)
     monkeypatch.setattr(reading_store, "MAX_DEVICE_COLUMNS", 4)
-    stage = _stage()
+    stage = begun(Measure(DetectParams()))
     found = []
     for turn in range(30):
         state = 1.0 if turn < 25 else 0.0

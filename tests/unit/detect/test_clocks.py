@@ -156,12 +156,12 @@ def test_a_successor_corrects_by_the_same_offset() -> None:
     shifted = only(-3600)
     outputs = []
     for cut in (0, 3, 40, 100):
-        stage = _stage()
+        stage = begun(Measure(DetectParams()))
         rows = [one for one in FAULT.rounds(600) if one.device == BAD]
         emitted: list[object] = []
         for number, row in enumerate(rows):
             if number == cut:
-                successor = _stage()
+                successor = begun(Measure(DetectParams()))
                 successor.restore(stage.snapshot())
                 stage = successor
             own = replace(row, sampled_at_ns=row.sampled_at_ns + ns(shifted(BAD, 0)))
@@ -172,7 +172,7 @@ def test_a_successor_corrects_by_the_same_offset() -> None:
 
 def test_a_state_of_a_time_to_come_is_refused() -> None:
     """The runner passes over such a snapshot: its readings would hold all that follows for late."""
-    stage = _stage()
+    stage = begun(Measure(DetectParams()))
     for row in FAULT.rounds(60):
         stage.process([row])
     stage.limit_time(at(61))
@@ -182,15 +182,11 @@ def test_a_state_of_a_time_to_come_is_refused() -> None:
 
 def test_a_clock_that_is_behind_does_not_delay_the_watermark() -> None:
     """A device an hour behind leaves the minimum at once, and is in it again when its offset is known."""
-    stage = _stage()
+    stage = begun(Measure(DetectParams()))
     for row in FAULT.rounds(300):
         shift = ns(only(-3600)(row.device, 0))
         stage.process([replace(row, sampled_at_ns=row.sampled_at_ns + shift)])
     assert at(290) <= stage.watermark_ns < IDLE_NS
-
-
-def _stage() -> Measure:
-    return begun(Measure(DetectParams()))
 
 
 def test_readings_and_events_of_days_ago_date_nothing() -> None:

@@ -357,7 +357,7 @@ def test_a_collector_that_ended_in_order_is_not_dead() -> None:
 
 def test_a_finding_of_a_device_that_leaves_the_inventory_is_closed() -> None:
     """It is resolved then, with the reason, and what arrives of it later changes nothing."""
-    own = attribute_stage(topology())
+    own = begun(Attribute(DetectParams()))
     silence = Symptom("p1-l0", "", SourceSilence(False, "c", True), at(100), at(60), GNMI)
     (opened,) = _findings_of(own.process([silence]))
     assert opened.severity is Severity.CRITICAL
@@ -368,10 +368,6 @@ def test_a_finding_of_a_device_that_leaves_the_inventory_is_closed() -> None:
     assert (closed.id, closed.status, closed.final) == (opened.id, Status.RESOLVED, True)
     assert closed.evidence[-1].statement == "p1-l0 left the inventory"
     assert _findings_of(own.advance_watermark(at(900))) == []
-
-
-def attribute_stage(top: Topology) -> Attribute:
-    return begun(Attribute(DetectParams()), top)
 
 
 def _findings_of(outputs: Sequence[Output]) -> list[Finding]:

@@ -69,7 +69,7 @@ def test_a_late_reading_is_compared_with_those_around_it(
 
 
 def test_a_reading_from_in_between_dates_a_restart_better() -> None:
-    """Of the boot that ended or of the new one: the restart lies in the rest of the interval."""
+    """It is a reading of the boot that ended or of the new one, and the restart lies in the rest of the interval."""
     boots = ((0, 7), (40, 8), (20, 7), (30, 8), (10, 7))
     own, found = stage(), []
     for t, boot in boots:
@@ -103,7 +103,7 @@ def test_order_within_the_lateness_changes_nothing(seed: int) -> None:
 
 
 def test_a_history_retains_the_smallest_transitions_in_any_order() -> None:
-    """Of transitions that include each other the smaller remains; events, other sources and equal ones stay."""
+    """The smaller of two transitions that include each other remains; events and those of other sources stay."""
     wide, fine, equal = (counted(LEAF, 20, since, n) for since, n in ((0, 4), (10, 3), (10, 2)))
     others = [counted(LEAF, 20, 0, 4, SNMP), counted(HOST, 20, 0, 4), down(LEAF, 12), down(LEAF, 20, since=0)]
     steps = [wide, fine, equal, *others]

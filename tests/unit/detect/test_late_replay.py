@@ -1,4 +1,4 @@
-"""Congestion at ports with the readings of a source in any order: the same as with readings in order."""
+"""Congestion at ports does not depend on the order in which the readings of a source arrive."""
 
 import random
 
@@ -16,7 +16,7 @@ PAUSER = "pod1-host2/mlx5_3"
 
 
 def spans(chance: random.Random, shortest: int, longest: int) -> list[Seconds]:
-    """Some, between which a finding is over or is not."""
+    """Return random intervals; a finding is over between some of them, and lasts between others."""
     begin, found = 100.0, list[Seconds]()
     while begin < 800:
         end = begin + chance.randrange(shortest, longest)
@@ -32,7 +32,7 @@ def messages_of(world: SmallWorld) -> list[Message]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_storms_that_come_and_go_are_the_same(seed: int) -> None:
-    """Shorter than a round and longer than the lateness, at a host and at what it holds."""
+    """They are shorter than a round or longer than the lateness, at a host and at the leaf that it pauses."""
     chance = random.Random(seed)
     own = spans(chance, 5, 100)
     world = SmallWorld(topology=STORM.topology, pausing={PAUSER: own, "pod1-leaf4/Ethernet1/1": own})

@@ -1,4 +1,4 @@
-"""telemetry/stale by what was read, whenever it came: readings of one source in any order within the lateness."""
+"""telemetry/stale does not depend on the order in which the readings of a source arrive within the lateness."""
 
 import random
 
@@ -26,7 +26,7 @@ def readings(chance: random.Random) -> list[Message]:
 
 
 def arrived(messages: list[Message], chance: random.Random) -> list[Message]:
-    """Each late by its own chance; the last ones come last, so that time has come to all."""
+    """Return the messages in another order of arrival, each delayed randomly by less than the lateness."""
     when = [(at_s + chance.uniform(0, LATE_S), n) for n, at_s in enumerate(map(_time, messages))]
     return [messages[n] for _, n in sorted(when)]
 

@@ -190,13 +190,9 @@ def test_the_far_end_dates_an_up_of_which_the_event_was_lost() -> None:
     assert taken_back.status is Status.RETRACTED
 
 
-def _stage() -> Correlate:
-    return begun(Correlate(DetectParams()))
-
-
 def test_an_administrative_down_reported_late_retracts_it() -> None:
     """It had opened; then it becomes known that a person had disabled the far end: that was no failure."""
-    stage = _stage()
+    stage = begun(Correlate(DetectParams()))
     stage.process([down(HOST, 0)])
     (opened,) = episodes(stage.advance_watermark(at(31)))
     (taken_back,) = episodes(stage.process([off(LEAF, 10)]))
@@ -207,7 +203,7 @@ def test_an_administrative_down_reported_late_retracts_it() -> None:
 def test_an_outage_seen_only_afterwards_opens_and_resolves() -> None:
     """Both transitions arrive late and together; each is published as it is read, however they were fetched."""
     for batches in ([[down(HOST, 0), up(HOST, 60)]], [[down(HOST, 0)], [up(HOST, 60)]]):
-        stage = _stage()
+        stage = begun(Correlate(DetectParams()))
         stage.advance_watermark(at(100))
         opened, published = [finding for batch in batches for finding in episodes(stage.process(batch))]
         assert (opened.status, opened.final) == (Status.OPEN, False)
@@ -216,7 +212,7 @@ def test_an_outage_seen_only_afterwards_opens_and_resolves() -> None:
 
 def test_what_comes_after_the_final_revision_changes_nothing() -> None:
     """An administrative down reported after the lateness is stored and counted; a final finding stays."""
-    stage = _stage()
+    stage = begun(Correlate(DetectParams()))
     stage.process([down(HOST, 0), up(HOST, 60)])
     assert [f.final for f in episodes(stage.advance_watermark(at(95)))] == [False, False, True]
     assert list(episodes(stage.process([off(LEAF, 10)]))) == []
@@ -225,17 +221,17 @@ def test_what_comes_after_the_final_revision_changes_nothing() -> None:
 def test_time_may_jump_over_days() -> None:
     """A watermark that jumps gives the same as one in small steps: nothing is pruned before it is evaluated."""
     symptoms = [down(HOST, 0), up(HOST, 100)]
-    walked = _stage()
+    walked = begun(Correlate(DetectParams()))
     walked.process(symptoms)
     steps = [f for t in range(1, 200) for f in episodes(walked.advance_watermark(at(t)))]
-    jumped = _stage()
+    jumped = begun(Correlate(DetectParams()))
     jumped.process(symptoms)
     assert list(episodes(jumped.advance_watermark(at(10 * 86_400)))) == steps
 
 
 def test_a_down_that_lasts_for_days_stays_one_open_finding() -> None:
     """The observation that opened it is dropped after a day; the finding is not, and ends under the same id."""
-    stage = _stage()
+    stage = begun(Correlate(DetectParams()))
     stage.process([down(HOST, 0)])
     published = [f for day in range(1, 5) for f in episodes(stage.advance_watermark(at(day * 86_400)))]
     stage.process([up(HOST, 5 * 86_400)])

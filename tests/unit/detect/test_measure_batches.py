@@ -1,6 +1,6 @@
 """measure in batches: messages stored as one array give the symptoms of single messages, and of a plain model.
 
-The model holds one last reading a cell in a dict and looks at one cell after the other: slow, and hard to get wrong.
+The model has the last reading of each cell in a dict and compares one cell after the other: slow and simple.
 """
 
 from collections.abc import Iterator, Sequence
@@ -110,7 +110,7 @@ def test_batches_decide_nothing(messages: list[Message], sizes: list[int]) -> No
 @settings(max_examples=60)
 @given(readings())
 def test_a_batch_gives_the_symptoms_of_a_plain_model(messages: list[Message]) -> None:
-    """Of ports, exactly what comparing one cell after the other finds, in its order; what is late: test_late.py."""
+    """Messages in order have the symptoms of the model, in its order; test_late_readings.py has late messages."""
     messages = list(_none_late(messages))
     outputs = [o.message for o in _outputs(messages, [len(messages)]) if isinstance(o.message, Symptom)]
     assert [_brief(symptom) for symptom in outputs if symptom.kind in PORTS] == list(_modelled(messages))
@@ -119,7 +119,7 @@ def test_a_batch_gives_the_symptoms_of_a_plain_model(messages: list[Message]) ->
 @settings(max_examples=20)
 @given(readings())
 def test_messages_stay_as_they_are(messages: list[Message]) -> None:
-    """Measuring writes into no message: the sink or a replay may still read it."""
+    """`measure` does not change messages, which the sink or a replay may read later."""
     before = [_values(message) for message in messages]
     _outputs(messages, [1, 3])
     assert [_values(message) for message in messages] == before
@@ -182,7 +182,7 @@ _COUNTS = {
 def _cell(
     last: dict[tuple[Any, ...], tuple[int, float]], message: Samples, metric: Metric, row: int, value: float
 ) -> tuple[Any, ...] | None:
-    """Take one reading over; answers what is notable about it."""
+    """Store one reading; return its symptom, or None."""
     name, at_ns = message.row[row], message.sampled_at_ns
     cell = (message.device, message.source, name, metric)
     since_ns, before = last.get(cell, (0, None))

@@ -57,7 +57,7 @@ def telemetry(draw: st.DrawFn) -> list[Message]:
 
 
 def _brief(found: Sequence[Finding], shift_ns: int = 0) -> list[tuple[Any, ...]]:
-    """Everything of a finding but its id, its parent's and its revision, shifted back."""
+    """Return the fields of findings without ids and revisions, with their times shifted back."""
 
     def back(value: int | None) -> int | None:
         return None if value is None else value - shift_ns
@@ -95,14 +95,14 @@ def test_shifting_all_times_shifts_the_findings_and_nothing_else(messages: list[
 @settings(max_examples=12)
 @given(telemetry())
 def test_repeated_messages_change_nothing(messages: list[Message]) -> None:
-    """At-least-once delivery is enough: every message sent twice gives the same findings."""
+    """Every message sent twice gives the same findings, so at-least-once delivery suffices."""
     assert _brief(findings(play([m for m in messages for _ in (0, 1)]))) == _brief(findings(play(messages)))
 
 
 @settings(max_examples=12)
 @given(telemetry())
 def test_a_replay_has_the_same_findings_with_the_same_ids(messages: list[Message]) -> None:
-    """Every revision, to the last byte."""
+    """All revisions are equal."""
     first: list[Finding | Remediation] = play(messages)
     assert play(messages) == first
 
@@ -110,7 +110,7 @@ def test_a_replay_has_the_same_findings_with_the_same_ids(messages: list[Message
 @settings(max_examples=40)
 @given(st.lists(st.integers(1, 2**64 - 2), min_size=2, max_size=12))
 def test_a_counter_that_only_resets_never_fires(values: list[int]) -> None:
-    """Whatever it falls to, and however often: falling is no growth, and growth without a down is no flap."""
+    """A counter that falls has not grown, by whatever and however often."""
     falling = sorted(values, reverse=True)
     assert play([samples("p1-l0", n * 10, {Metric.LINK_DOWN_EVENTS: {"d1": v}}) for n, v in enumerate(falling)]) == []
 
@@ -197,7 +197,7 @@ def test_state_stays_bounded_under_an_endless_flapper() -> None:
 @settings(max_examples=12)
 @given(st.integers(0, 10**15))
 def test_simultaneous_findings_have_the_same_root_at_any_time(by_ns: int) -> None:
-    """Ids are made of times: were it for them, another device would be named each day."""
+    """The root does not depend on ids, which follow from times and differ between days."""
     world = SmallWorld(not_polled={device: [(100, 300)] for device in ("p1-h1", "p2-h2", "p2-l0", "s1")})
     found = findings(play([_shifted(message, by_ns) for message in world.rounds(300)]))
     assert [f.subject.id for f in found if not f.parent_id] == ["device:p1-h1"]

@@ -109,10 +109,8 @@ def suspect_rails(
     params: RailParams, read: Mapping[Metric, Values], seconds: Values, speeds: Values
 ) -> npt.NDArray[np.bool_]:
     """Return the hosts with a suspect rail; values have shape (hosts, ports); `speeds` is NaN without a rail."""
-    is_rail = ~np.isnan(speeds)
-    none = np.full(speeds.shape, np.nan)
-    rate = np.fmax(read.get(Metric.TX_BYTES, none), read.get(Metric.RX_BYTES, none)) * 8 / seconds[:, None]
-    rate[~is_rail] = np.nan
+    is_rail, none = ~np.isnan(speeds), np.full(speeds.shape, np.nan)
+    rate = _rates(read, seconds, speeds)
     trained = read.get(Metric.SPEED_BPS, none)
     line = np.fmax(speeds, trained)  # the inventory may lack the speed
     typical = median_of(rate)
@@ -123,6 +121,13 @@ def suspect_rails(
             found |= read[metric] / seconds[:, None] >= limit / 2
     suspect: npt.NDArray[np.bool_] = np.any(found & is_rail, axis=1)
     return suspect
+
+
+def _rates(read: Mapping[Metric, Values], seconds: Values, speeds: Values) -> Values:
+    """Return the rate of each rail in the direction with more bytes, bit/s; NaN for other ports."""
+    none = np.full(speeds.shape, np.nan)
+    octets = np.fmax(read.get(Metric.TX_BYTES, none), read.get(Metric.RX_BYTES, none))
+    return np.where(np.isnan(speeds), np.nan, octets * 8 / seconds[:, None])
 
 
 class HostRows(NamedTuple):
@@ -142,8 +147,7 @@ def host_rows(params: RailParams, read: Mapping[Metric, Values], seconds: Values
     """Return the rates of each host; arguments as in `suspect_rails`."""
     is_rail, per_s = ~np.isnan(speeds), seconds[:, None]
     none = np.full(speeds.shape, np.nan)
-    rate = np.fmax(read.get(Metric.TX_BYTES, none), read.get(Metric.RX_BYTES, none)) * 8 / per_s
-    rate[~is_rail] = np.nan
+    rate = _rates(read, seconds, speeds)
     line = np.fmax(speeds, read.get(Metric.SPEED_BPS, none))
     line[~is_rail | ~(line > 0)] = np.nan
     rails = (~np.isnan(rate)).sum(axis=1)
