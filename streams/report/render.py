@@ -241,4 +241,5 @@ def _constraint(remediation: Remediation) -> str:
         for name, value in (("observed", remediation.constraint_observed), ("limit", remediation.constraint_limit))
         if value is not None
     ]
-    return remediation.constraint + (f" ({', '.join(values)})" if values else "")
+    name = "the mode is shadow" if remediation.constraint == "mode" else remediation.constraint
+    return name + (f" ({', '.join(values)})" if values else "")
