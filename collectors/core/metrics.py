@@ -88,10 +88,13 @@ MEANINGS: dict[Name | Gauge, Meaning] = {
     "unreadable": Meaning("values", _DEVICE, "Values of known paths that could not be interpreted."),
     "unknown": Meaning(
         "values or lines",
-        "measurement, or driver",
-        "Values of a foreign stream that are not collected, and lines of a driver in the kernel log that fit no rule.",
+        "measurement, driver or device",
+        "Values of a foreign stream that are not collected, lines of a driver in the kernel log that fit no rule, and "
+        "lines of syslog that no table knows.",
     ),
-    "passed_over": Meaning("records", "reason", "Records of the kernel log that were not evaluated."),
+    "passed_over": Meaning(
+        "records", "reason", "Records of the kernel log, and lines of syslog, that were not evaluated."
+    ),
     "poisoned": Meaning(
         "records", _NOTHING, "Records of a foreign stream, or lines of them, that could not be parsed."
     ),
@@ -109,7 +112,9 @@ MEANINGS: dict[Name | Gauge, Meaning] = {
         "times", "device, local reader or source topic", "Times that a target exceeded its rate limit and was delayed."
     ),
     "not_admitted": Meaning(
-        "streams", _NOTHING, "Streams that were refused: not one of the targets, or too many of one."
+        "streams or lines",
+        "empty, listener or unknown senders",
+        "Streams, connections and lines of syslog that were refused: not one of the targets, or too many of one.",
     ),
     "waiting": Meaning("records", _NOTHING, "Records that Kafka has not acknowledged yet."),
     "clock_offset_seconds": Meaning("seconds", _DEVICE, "Device clock minus local clock."),

@@ -13,7 +13,7 @@ from collectors.syslog.lines import Line
 from collectors.syslog.link_states import LinkStates
 from collectors.syslog.params import Params
 from collectors.syslog.port_names import PortNames, is_address, is_other, port_of
-from collectors.syslog.stamps import configured_zone
+from collectors.syslog.stamps import Stamp, configured_zone
 from collectors.syslog.tables import Known, classify
 from streams.wire.models import EventKind
 
@@ -65,7 +65,7 @@ class SyslogDevice:
         self._bucket = Bucket(params.lines_per_s, params.lines_burst)
         self._clock = ClockSkew()
         self._states = LinkStates()
-        self._paths: OrderedDict[tuple[int, str, str], str] = OrderedDict()
+        self._paths: OrderedDict[tuple[Stamp, str, str], str] = OrderedDict()
         self._limited = RateLimitedEmitter(
             params.events_per_s, params.events_burst, metrics, name,
             lambda event, at_ns: emitter.event(name, event, at_ns),
@@ -100,7 +100,7 @@ class SyslogDevice:
             self._metrics.add("passed_over", "known, without an event")
             return
         at_ns = self._at_ns(line, arrival)
-        if self._is_repeated(line, at_ns, arrival.path) or (port := self._port(known)) is None:
+        if self._is_repeated(line, arrival.path) or (port := self._port(known)) is None:
             return
         detail = f"{line.mnemonic}: {line.text}"[:_DETAIL] if line.mnemonic else line.text[:_DETAIL]
         for kind, event_ns in self._states.events(known.kind, port, at_ns, is_protocol=known.is_protocol):
@@ -146,11 +146,11 @@ class SyslogDevice:
                 at_ns -= offset_ns
         return min(at_ns, arrival.at_ns)
 
-    def _is_repeated(self, line: Line, at_ns: int, path: str) -> bool:
+    def _is_repeated(self, line: Line, path: str) -> bool:
         """Return whether the same line arrived on another path: directly and through a relay."""
         if line.stamp is None:
             return False
-        key = at_ns, line.mnemonic, line.text
+        key = line.stamp, line.mnemonic, line.text
         first = self._paths.setdefault(key, path)
         if len(self._paths) > _MOST_PATHS:
             self._paths.popitem(last=False)

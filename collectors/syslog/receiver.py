@@ -36,7 +36,8 @@ class Receiver:
         self._by_host: dict[str, str] = {}
         self._zones: dict[str, str] = {}
         self._ports: Mapping[str, Mapping[str, str]] = {}
-        self._resolver = NameResolver(Topology(Inventory()))
+        self._topology = Topology(Inventory())
+        self._resolver = NameResolver(self._topology)
         self._devices: dict[str, SyslogDevice] = {}
         self._statuses: dict[str, StatusReporter] = {}
         self._relays: dict[str, Bucket] = {}
@@ -50,7 +51,7 @@ class Receiver:
         }
         self._zones = {one.name: one.zone for one in self._targets}
         topology = Topology(inventory)
-        self._resolver = NameResolver(topology)
+        self._topology, self._resolver = topology, NameResolver(topology)
         ends = ((end[0], end[1]) for link in inventory.links for end in (link[:2], link[2:4]))
         self._ports = known_ports(ends, ((one.device, one.port, one.alias) for one in inventory.ports))
         known = {one.name for one in self._targets} | topology.devices.keys()
@@ -69,6 +70,8 @@ class Receiver:
             by_certificate = self._params.client_ca_file is not None and bool(names)
             found = candidates(self._targets, Peer(address, names), by_certificate=by_certificate)
             target = found[0] if len(found) == 1 else next((one for one in found if address in one.addresses), None)
+            if target is None and not names and (port := self._topology.addresses.get(address)) is not None:
+                target = Target(name=port.device)
             if names:
                 return target
             if len(self._by_address) >= _MOST_ADDRESSES:

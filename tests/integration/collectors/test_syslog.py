@@ -1,6 +1,8 @@
 """Tests the syslog collector with real sockets, and Debian's rsyslog as the sender."""
 
 import asyncio
+import contextlib
+import json
 import socket
 import ssl
 import subprocess
@@ -12,18 +14,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import NewTopic
 
 from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
-from collectors.syslog.collector import collect
+from collectors.core.params import Core
+from collectors.syslog.collector import SPEC, collect
 from collectors.syslog.params import Params
 from lab.constants import params_of
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
 from streams.wire.models import Event
 from streams.wire.topics import EVENTS
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.certificates import CertificateAuthority, certificate
 from tests.fixtures.external_programs import program
 from tests.fixtures.running_task import run_beside
+from tests.integration.collectors.bridged_readings import PARTITIONS, create_topics, read
 
 SWITCH = {"name": "leaf1", "addresses": ["127.0.0.1"]}
 RELAY = {"name": "log1", "addresses": ["127.0.0.1"], "relay": True}
@@ -242,3 +250,26 @@ async def test_a_file_is_followed_through_rotation_and_a_restart(tmp_path: Path)
         path.rename(tmp_path / f"network.log.{round_ + 1}")
         path.write_bytes(b"")
     assert seen == ["Ethernet0", "Ethernet1", "Ethernet2"]
+
+
+async def test_a_topic_of_raw_lines_is_read_and_continued(tmp_path: Path) -> None:
+    """As syslog-ng, Vector and Kafka Connect write them; a second process begins after the published lines."""
+    with contextlib.ExitStack() as stack:
+        broker = await asyncio.to_thread(stack.enter_context, EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")))
+        await create_topics(broker.bootstrap, NewTopic("raw", 2, 1))
+        core = Core(client_options={"bootstrap_servers": broker.bootstrap}, partitions=PARTITIONS, collector="syslog@a")
+        settings = {"inputs": ["topic:raw"], "targets": [SWITCH], "state_file": tmp_path / "state.json"}
+        for ports in ({"Ethernet1"}, {"Ethernet1", "Ethernet2"}):
+            async with (
+                run_beside(SPEC.run(params_of(Params, settings), core)),
+                AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer,
+                asyncio.timeout(60),
+            ):
+                found: list[Event] = []
+                while {one.port for one in found} < ports:  # lines before the group's first assignment are skipped
+                    for state in ("down", "up"):
+                        text = {"message": link(state, max(ports)).decode(), "host": "leaf1"}
+                        await producer.send_and_wait("raw", json.dumps(text).encode())
+                    with contextlib.suppress(TimeoutError):
+                        found = await read(broker.bootstrap, EVENTS, lambda some: len(some) > 1, 2)
+                assert {(one.device, one.port) for one in found} == {("leaf1", port) for port in ports}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -18,8 +19,9 @@ from collectors.syslog.receiver import Receiver
 from lab.constants import params_of
 from streams.fabric.inventory import Device, Inventory, Link, PortName
 from streams.wire.errors import Misconfigured, Reject
-from streams.wire.models import Event, Source
+from streams.wire.models import Cause, Condition, Event, EventKind, Message, Source
 from tests.fakes.publisher import RecordingPublisher
+from tests.worlds.small_world import findings, play
 
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
 ADDRESS = "192.0.2.1"
@@ -37,7 +39,7 @@ INVENTORY = Inventory(
         Link("leaf1", "Ethernet7", "h3", "e0", "host-link"),
         Link("leaf1", "Ethernet70", "h4", "e0", "host-link"),
     ),
-    ports=(PortName("leaf1", "Ethernet7", "swp7"),),
+    ports=(PortName("leaf1", "Ethernet7", "swp7"), PortName("leaf1", "Ethernet70", "192.0.2.70")),
 )
 
 
@@ -159,6 +161,7 @@ def test_what_is_no_port_of_the_fabric_is_passed_over_and_counted(port: str) -> 
     [
         (ADDRESS, "anything", ["leaf1"]),
         ("192.0.2.9", "leaf1", ["leaf1"]),
+        ("192.0.2.70", "anything", ["leaf1"]),
         ("192.0.2.9", "LEAF2", ["Leaf2.example.com"]),
         ("192.0.2.9", "re0.leaf1", ["leaf1"]),
         ("192.0.2.9", ADDRESS, ["leaf1"]),
@@ -221,6 +224,43 @@ def test_floods_are_bounded_and_counted() -> None:
     assert own.events()[-1] == ("leaf2", "Ethernet1", "LINK_DOWN")
     own.receiver.end()
     assert own.events()[-1][2] == "LINK_DOWN"
+
+
+def flapping() -> list[tuple[float, str]]:
+    """Return lines of a port that goes down three times; each time its module loses the signal of lane 2."""
+    fault = "%PKT_INFRA-FM-2-FAULT_CRITICAL : ALARM_CRITICAL :OPTICS RX LOS LANE-2"
+    return [
+        (begin + s, stamped(begin + s, text))
+        for begin in (10, 60, 110)
+        for s, text in (
+            (0, "ifmgr[1]: %PKT_INFRA-LINK-3-UPDOWN : Interface d1, changed state to Down"),
+            (1, f"optics[1]: {fault} :DECLARE : d1:"),
+            (4, f"optics[1]: {fault} :CLEAR : d1:"),
+            (5, "ifmgr[1]: %PKT_INFRA-LINK-3-UPDOWN : Interface d1, changed state to Up"),
+        )
+    ]
+
+
+@pytest.mark.parametrize("is_pulled", [False, True])
+@pytest.mark.parametrize("has_gnmi", [False, True])
+def test_a_link_that_flaps_by_its_lines_is_found_and_counted_once(*, has_gnmi: bool, is_pulled: bool) -> None:
+    """Alone, and beside the events of gNMI; a module that was taken out is the cause, whatever its peer reports."""
+    own = Reception(targets=[{"name": "p1-l0", "addresses": [ADDRESS]}])
+    lines = flapping()
+    if is_pulled:
+        lines.append((11, stamped(11, "xcvrd: d1: Got SFP removed event")))
+    for s, text in sorted(lines):
+        own.add(text, s)
+    messages: list[Message] = list(own.published.of(Event))
+    if has_gnmi:
+        messages += [
+            replace(one, source=Source.SOURCE_GNMI, at_ns=one.at_ns + 700_000_000)
+            for one in own.published.of(Event)
+            if one.kind in (EventKind.LINK_UP, EventKind.LINK_DOWN)
+        ]
+    found = {(one.condition, one.cause, one.summary) for one in findings(play(messages))}
+    cause = Cause.MODULE_REMOVED if is_pulled else Cause.CABLE
+    assert found == {(Condition.LINK_FLAP, cause, "p1-h1/e0 -- p1-l0/d1 went down 3 times")}
 
 
 def test_what_no_table_knows_is_counted_by_device_and_repetitions_are_lines() -> None:
