@@ -38,6 +38,22 @@ _LIMITED_PATHS = 2
 """If a device refuses this many paths as out of range and has accepted none, it refuses the RPC, not the path."""
 
 
+class _Responses:
+    """Records which streams of a plan have sent a message."""
+
+    def __init__(self, streams: int) -> None:
+        self._silent = set(range(streams))
+        self.any, self.every = asyncio.Event(), asyncio.Event()
+
+    def add(self, stream: int) -> None:
+        """Record a message of a stream."""
+        if stream in self._silent:
+            self._silent.discard(stream)
+            self.any.set()
+            if not self._silent:
+                self.every.set()
+
+
 class DeviceReader:
     """Reads one device until cancelled. Randomness and time are arguments; a misbehaving device never ends it."""
 
@@ -185,6 +201,7 @@ class DeviceReader:
         while True:
             if self._has_facts_first:
                 await self._read_facts(wire, plan)
+                await asyncio.sleep(_RELEASE_S)
             if not await self._stream(wire, plan):
                 return
 
@@ -197,11 +214,12 @@ class DeviceReader:
         streams = [wire.stream(request) for request in plan.requests(self._cadence_ns)]
         feed = Feed(
             connection, self._output, self._params, self._metrics, self._clock,
-            on_response=lambda: self._on_response(plan), unsynced=len(streams),
+            on_response=lambda: None, unsynced=len(streams),
         )  # fmt: skip
+        responses = _Responses(len(streams))
         watch = asyncio.create_task(feed.watch())
-        facts = asyncio.create_task(self._request_facts(wire, plan))
-        readings = [asyncio.create_task(_consume(stream, feed)) for stream in streams]
+        facts = asyncio.create_task(self._request_facts(wire, plan, responses))
+        readings = [asyncio.create_task(_consume(stream, feed, responses, n)) for n, stream in enumerate(streams)]
         try:
             done, _ = await asyncio.wait({watch, facts, *readings}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -210,8 +228,16 @@ class DeviceReader:
         finally:
             await cancel_and_wait(watch, facts, *readings)
 
-    def _on_response(self, plan: SubscriptionPlan) -> None:
-        """Record that the device accepts the plan, at its first message."""
+    async def _accept(self, plan: SubscriptionPlan, responses: _Responses) -> None:
+        """Record that the device accepts the plan, after a message of each stream; some may have no data for a while.
+
+        A device with a limit of RPCs refuses one of several streams: with the first response alone, the plan would be
+        tried at each connection.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PROBE_S):
+                await responses.every.wait()
+        await responses.any.wait()
         if self._output.reachable and plan is self._accepted:
             return
         self._accepted = plan
@@ -223,8 +249,12 @@ class DeviceReader:
             )  # fmt: skip
         self._output.set_reachable(reachable=True)
 
-    async def _request_facts(self, wire: Wire, plan: SubscriptionPlan) -> None:
-        """Request the facts of the device at intervals; end if the streams must end before."""
+    async def _request_facts(self, wire: Wire, plan: SubscriptionPlan, responses: _Responses) -> None:
+        """Request the facts of the device at intervals; end if the streams must end before.
+
+        The streams are first: a device may allow as many RPCs as there are streams.
+        """
+        await self._accept(plan, responses)
         if self._has_facts_first:
             await asyncio.sleep(self._params.facts_every_s)
             return
@@ -245,6 +275,8 @@ class DeviceReader:
         )  # fmt: skip
         limited = 0
         for subscription in self._facts:
+            if self._has_facts_first:
+                await asyncio.sleep(_RELEASE_S)
             try:
                 async with asyncio.timeout(_FACTS_BOUND_S):
                     request = subscription_plans.once_request(subscription, plan.encoding)
@@ -264,7 +296,8 @@ class DeviceReader:
         return limited == len(self._facts) > 0
 
 
-async def _consume(stream: AsyncGenerator[bytes], feed: Feed) -> None:
+async def _consume(stream: AsyncGenerator[bytes], feed: Feed, responses: _Responses, number: int) -> None:
     async with contextlib.aclosing(stream):
         async for message in stream:
+            responses.add(number)
             await feed.add(message)

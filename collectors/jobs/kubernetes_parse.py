@@ -36,6 +36,7 @@ _TEAM_LABEL = "kueue.x-k8s.io/queue-name"
 _NO_JOBS = frozenset({"Node", "DaemonSet"})
 """Controllers whose pods do not work together."""
 _FINISHED = ("Succeeded", "Failed")
+_STARTED = ("Running", "Unknown")
 _QUANTITY = re.compile(r"(\d{1,12})(k|M|G|T|Ki|Mi|Gi|Ti)?", re.ASCII)
 _FACTORS: Mapping[str, int] = {
     "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
@@ -137,14 +138,13 @@ def _pod(pod: Mapping[str, Any], params: KubernetesParams, gpus: int | None, at_
     labels = metadata.get("labels") or {}
     tags = {**(metadata.get("annotations") or {}), **labels}
     phase = status.get("phase") or "Unknown"
-    start = status.get("startTime")
     team = _first(tags, params.labels.get("team", (_TEAM_LABEL,)))
     return GpuPod(
         job_of(pod, params),
         bounded(int(labels.get(_RESTARTS_LABEL) or 0)),
         text(params.host(spec.get("nodeName") or "")),
         gpus,
-        _ns(start) if start else None,
+        _start_ns(metadata, status, phase, at_ns),
         _end_ns(metadata, status, at_ns) if phase in _FINISHED else None,
         text(f"{phase} ({status['reason']})" if status.get("reason") else phase),
         text(_first(tags, params.labels.get("user", ()))),
@@ -182,6 +182,23 @@ def _quantity(value: object) -> int:
     if found is None:
         raise Reject(f"quantity {value!r}")
     return int(found[1]) * _FACTORS[found[2] or ""]
+
+
+def _start_ns(metadata: Mapping[str, Any], status: Mapping[str, Any], phase: str, at_ns: int) -> int | None:
+    """Return the time when the kubelet started a pod; None for a waiting pod.
+
+    A running pod without a start time (a static pod, or a virtual kubelet's) began with its first container, else when
+    it was bound to its node or created.
+    """
+    states = [state for one in status.get("containerStatuses") or () for state in (one.get("state") or {}).values()]
+    started = [at for state in states if (at := state.get("startedAt"))]
+    known = [status["startTime"]] if status.get("startTime") else started
+    if not known and phase in _STARTED:
+        conditions = [one for one in status.get("conditions") or () if one.get("type") == "PodScheduled"]
+        bound = [change for one in conditions if (change := one.get("lastTransitionTime"))]
+        known = bound or [created for created in (metadata.get("creationTimestamp"),) if created]
+        return min(map(_ns, known), default=at_ns)
+    return min(map(_ns, known), default=None)
 
 
 def _end_ns(metadata: Mapping[str, Any], status: Mapping[str, Any], at_ns: int) -> int:

@@ -14,11 +14,17 @@ from collectors.gnmi.v1 import gnmi_pb2
 
 @dataclass
 class Replay:
-    """The recording, and the requests received. A path in `refuses` with its mode is declined."""
+    """The recording, and the requests received.
+
+    A path in `refuses` with its mode is declined, and so is each stream beyond `limit`.
+    """
 
     responses: Sequence[gnmi_pb2.SubscribeResponse]
     capabilities: gnmi_pb2.CapabilityResponse | None = None
     refuses: frozenset[tuple[str, int]] = frozenset()
+    limit: int = 100
+    streams: int = 0
+    """The present Subscribe RPCs."""
     requests: list[gnmi_pb2.SubscribeRequest] = field(default_factory=list)
     metadata: list[dict[str, str | bytes]] = field(default_factory=list)
 
@@ -47,15 +53,21 @@ class Replay:
     ) -> AsyncIterator[gnmi_pb2.SubscribeResponse]:
         request = await anext(aiter(requests))
         self.requests.append(request)
-        for asked in request.subscribe.subscription:
-            path = "/" + "/".join(step.name for step in asked.path.elem)
-            if (path, asked.mode) in self.refuses:
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{path}: not in this mode")
-        for response in self.responses:
-            yield response
-        if request.subscribe.mode != gnmi_pb2.SubscriptionList.ONCE:
-            yield gnmi_pb2.SubscribeResponse(sync_response=True)
-            await asyncio.Event().wait()
+        self.streams += 1
+        try:
+            if self.streams > self.limit:
+                await context.abort(grpc.StatusCode.OUT_OF_RANGE, "Maximum number of Subscribe requests reached")
+            for asked in request.subscribe.subscription:
+                path = "/" + "/".join(step.name for step in asked.path.elem)
+                if (path, asked.mode) in self.refuses:
+                    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{path}: not in this mode")
+            for response in self.responses:
+                yield response
+            if request.subscribe.mode != gnmi_pb2.SubscriptionList.ONCE:
+                yield gnmi_pb2.SubscribeResponse(sync_response=True)
+                await asyncio.Event().wait()
+        finally:
+            self.streams -= 1
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Tests devices that refuse paths, that require a login, and that send invalid gNMI, over real gRPC."""
 
+import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
@@ -75,6 +76,25 @@ async def test_a_device_without_the_container_of_counters_is_asked_for_its_paren
     last = [asked(r) for r in device.requests if r.subscribe.mode == gnmi_pb2.SubscriptionList.STREAM][-1]
     assert last["/interfaces/interface/state"] == gnmi_pb2.SAMPLE
     assert COUNTERS not in last
+
+
+@pytest.mark.parametrize(("limit", "schemas"), [(1, 1), (2, 2)])
+async def test_a_limit_of_streams_is_met_with_few_rpcs(limit: int, schemas: int) -> None:
+    """A device that refuses further Subscribe RPCs as out of range is read by as many streams as it allows."""
+    models = [*MODELS, *(gnmi_pb2.ModelData(name=name) for name in ("junos-state-interfaces", "junos-conf-root"))]
+    supported = gnmi_pb2.CapabilityResponse(supported_models=models, supported_encodings=[gnmi_pb2.JSON_IETF])
+    device = Replay([response(oper_status="UP", counters__in_octets="5")], supported, limit=limit)
+    with capture_logs() as logs:
+        async with replaying(device) as address:
+            params = Params(targets=(Target(name="d", address=address),), cadence_s=60)
+            async with collecting(params) as (retained, metrics):
+                await retained.until(lambda: bool(retained.of(Samples)))
+                async with asyncio.timeout(10):
+                    while device.streams != schemas:  # noqa: ASYNC110 — the fake has no notification
+                        await asyncio.sleep(0.05)
+                assert metrics.value("reconnects", "d") <= 1
+    assert len(device.requests) < 20
+    assert not [line for line in logs if line["event"] == "path refused"]
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,30 @@ def test_a_pod_without_a_job_is_one_and_one_without_gpus_is_none() -> None:
     assert read(pod("p", node="h0"), running(), gpus=("example.com/gpu",)) is None
 
 
+CREATED = {"creationTimestamp": "2026-03-01T00:00:00Z"}
+STARTED = {"state": {"running": {"startedAt": "2026-03-01T00:02:00Z"}}}
+BOUND = {"type": "PodScheduled", "lastTransitionTime": "2026-03-01T00:01:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("status", "metadata", "start_s"),
+    [
+        ({"phase": "Running", "containerStatuses": [STARTED], "conditions": [BOUND]}, CREATED, 120),
+        ({"phase": "Running", "conditions": [BOUND]}, CREATED, 60),
+        ({"phase": "Running"}, CREATED, 0),
+        ({"phase": "Unknown"}, {}, 3600),
+        ({"phase": "Pending"}, CREATED, None),
+        ({"phase": "Failed"}, CREATED, None),
+    ],
+)
+def test_a_running_pod_without_a_start_time_is_a_job(
+    status: dict[str, Any], metadata: dict[str, Any], start_s: int | None
+) -> None:
+    """It began with its container, else when it was bound or created, else when it was seen."""
+    found = jobs(read(pod("p", LABELS["job"], node="h0", **metadata), status)).jobs
+    assert [job.start_ns for job in found] == ([] if start_s is None else [BEGIN_NS + start_s * S])
+
+
 def test_a_waiting_pod_has_no_stay_and_a_finished_one_ends_with_its_last_container() -> None:
     """Neither a pod without a node nor one that its kubelet has not started runs; an evicted one has no containers."""
     waiting = read(pod("p0", LABELS["job"]), {"phase": "Pending"})
