@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import cramjam
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from streams.decide.controls import Identity
 from streams.decide.repair_steps import RepairCounts
+from streams.fabric.decompression import DecompressionLimit, zstd
 from streams.wire.errors import Reject
 from streams.wire.models import (
     Action,
@@ -28,6 +30,8 @@ from streams.wire.models import (
     Verdict,
 )
 from streams.wire.stage import refuse_unknown_fields
+
+_MAX_BYTES = 256 << 20
 
 WEEK_S = 604_800
 """The history of a target is retained for a week, the longest interval of a budget (UFM: two resets a week)."""
@@ -315,17 +319,21 @@ class DecideState:
     """True if controls, isolations or answers changed since then."""
 
     def to_bytes(self) -> bytes:
-        """Return the state as JSON."""
-        return orjson.dumps(self)
+        """Return the state as compressed JSON.
+
+        A third of the bytes: each transaction has the whole state, 3.9 MB of JSON with 25,000 findings a day.
+        """
+        return bytes(cramjam.zstd.compress(orjson.dumps(self), 1))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "DecideState":
         """Return the state of a snapshot; raises Reject on invalid data."""
         try:
-            refuse_unknown_fields("decide", cls, orjson.loads(data))
-            state = _ADAPTER.validate_json(data)
-            state.to_bytes()  # integers beyond 64 bits can be read but not written; fail now
-        except (orjson.JSONDecodeError, ValidationError, TypeError) as error:
+            text = data if data[:1] == b"{" else zstd(data, _MAX_BYTES)  # earlier versions wrote plain JSON
+            refuse_unknown_fields("decide", cls, orjson.loads(text))
+            state = _ADAPTER.validate_json(text)
+            orjson.dumps(state)  # integers beyond 64 bits can be read but not written; fail now
+        except (orjson.JSONDecodeError, DecompressionLimit, ValidationError, TypeError) as error:
             raise Reject(f"the data is not a snapshot of decide: {error}") from error
         return state
 
