@@ -11,6 +11,10 @@ LANES = 4
 PRIORITY = 3
 """The priority of RoCE."""
 LINE_BPS = 400e9
+FRAME_BYTES = 4096
+"""All frames have one size, as most training traffic has."""
+RX_BITS_PER_S = 4.25e11
+"""The bits that a 400G port receives per second, with or without traffic."""
 PAUSE_FRAMES_PER_S = 11_921.0
 """The rate of frames that pauses a port of 400 Gb/s all the time (IEEE 802.1Qbb: 65535 quanta of 512 bits)."""
 
@@ -57,8 +61,8 @@ SWITCH_GAUGES = slice(0, 7)
 HOST_GAUGES = slice(7, 11)
 
 PER_BYTE: dict[Metric, tuple[Metric, float]] = {
-    Metric.RX_PACKETS: (Metric.RX_BYTES, 1 / 4096),
-    Metric.TX_PACKETS: (Metric.TX_BYTES, 1 / 4096),
+    Metric.RX_PACKETS: (Metric.RX_BYTES, 1 / FRAME_BYTES),
+    Metric.TX_PACKETS: (Metric.TX_BYTES, 1 / FRAME_BYTES),
     Metric.CNP_SENT: (Metric.RX_BYTES, 2e-8),
     Metric.CNP_HANDLED: (Metric.TX_BYTES, 2e-8),
     Metric.ROCE_ECN_MARKED_PACKETS: (Metric.RX_BYTES, 3e-8),
@@ -71,4 +75,4 @@ RARE_COUNTERS = (
 )  # fmt: skip
 """Counters that occasionally grow by one on a healthy port."""
 RARE_PER_PORT_HOUR = 0.02
-"""One port in fifty counts one per hour, as in the load of `bench pipeline`."""
+"""One port in fifty counts one per hour."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from lab.world.bad_links import BadLink, BadLinkState, Repair
-from lab.world.columns import LANES, Column
+from lab.world.columns import FRAME_BYTES, LANES, Column
 from lab.world.demo_links import CabledLink, DeviceState, PortState, UplinkGroup, covers, merge
 from lab.world.effects import (
     BitErrors,
@@ -43,7 +43,6 @@ from streams.wire.models import NO_INDEX, Event, EventKind, ProbeReport
 
 _S = 1_000_000_000
 _DAY = 86_400 * _S
-_FRAME_BYTES = 4096
 _LOAD = (0.46, 0.48)
 """The share of its speed that a link carries each way: a healthy fabric stays within 3 % (DETECTION 3)."""
 _FCS_PER_LOSS = 3
@@ -246,7 +245,7 @@ class DemoWorld:
         counters[Metric.RX_BYTES, NO_INDEX] = self._sent_bytes(cabled, far, since_ns, at_ns)
         counters[Metric.TX_BYTES, NO_INDEX] = self._sent_bytes(cabled, port, since_ns, at_ns)
         for packets, octets in _PACKETS_OF.items():
-            counters[packets, NO_INDEX] = counters[octets, NO_INDEX] // _FRAME_BYTES
+            counters[packets, NO_INDEX] = counters[octets, NO_INDEX] // FRAME_BYTES
         counters[Metric.RX_BITS, NO_INDEX] = 8 * counters[Metric.RX_BYTES, NO_INDEX]
         losses = sum(1 for interval in cabled.losses if since_ns < interval.start_ns <= at_ns)
         counters[Metric.RX_FCS_ERRORS, NO_INDEX] = _FCS_PER_LOSS * losses
@@ -263,8 +262,8 @@ class DemoWorld:
             if effect.of_metric is not None:
                 of_bytes = _PACKETS_OF.get(effect.of_metric, effect.of_metric)
                 sender = far if of_bytes is Metric.RX_BYTES else port
-                of_frames = self._sent_bytes(cabled, sender, start_ns, end_ns) / _FRAME_BYTES
-                amount += effect.share * (of_frames if effect.of_metric in _PACKETS_OF else of_frames * _FRAME_BYTES)
+                of_frames = self._sent_bytes(cabled, sender, start_ns, end_ns) / FRAME_BYTES
+                amount += effect.share * (of_frames if effect.of_metric in _PACKETS_OF else of_frames * FRAME_BYTES)
             counters[effect.metric, effect.index] += int(amount)
         return counters
 

@@ -21,6 +21,7 @@ from lab.world.columns import (
     PER_BYTE,
     RARE_COUNTERS,
     RARE_PER_PORT_HOUR,
+    RX_BITS_PER_S,
 )
 from lab.world.effects import (
     BitErrors,
@@ -43,8 +44,6 @@ from streams.wire.models import NO_INDEX
 _S = 10**9
 Times = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-_RX_BITS_PER_S = 4.25e11
-"""The bits that a 400G port receives per second, with or without traffic."""
 _MAX_FCS_ERRORS = 4
 """The maximum number of frames with a bad checksum before a loss of signal."""
 _DARK_DBM = -35.0
@@ -182,7 +181,7 @@ class World:
         tx[a], rx[z], tx[z], rx[a] = up, up, down, down
         rx *= seconds
         tx *= seconds
-        bits = _RX_BITS_PER_S * seconds
+        bits = RX_BITS_PER_S * seconds
         growth[_RX_BITS] = bits
         corrected = bits * self._ber
         growth[_CORRECTED] = corrected

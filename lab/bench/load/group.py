@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lab.bench.load.encoding import SamplesPieces, StatusPieces, samples_pieces, status_pieces
+from lab.world.columns import FRAME_BYTES, LINE_BPS, RARE_PER_PORT_HOUR, RX_BITS_PER_S
 from lab.world.fabric_arrays import rows_digest
 from streams.fabric.catalogue import Metric
 from streams.wire.models import NO_INDEX, CollectorStatus, RowKind, Samples, Source, Table
@@ -22,18 +23,13 @@ IDLE_RATIO = 0.15
 """The share of hosts and switch ports without traffic: between jobs a tenth to a fifth of a cluster waits."""
 _RAILS_DIFFER = 0.01
 """The spread of the rails of a host: its collectives use all rails equally (within 3 % in `a100-roce-leaf`)."""
-RARE_PER_PORT_HOUR = 0.02
-"""The rate of discards and errors: one in fifty ports counts one per hour."""
-_LINE_BYTES_S = 50e9
-"""400 Gbit/s."""
-_PACKET_BYTES = 4096.0
 
 # Growth of each counter per byte of traffic, and per second of signal; counters with (0, 0) grow only randomly.
 _BOTH: dict[Metric, tuple[float, float]] = {
     Metric.RX_BYTES: (1.0, 0.0),
     Metric.TX_BYTES: (0.97, 0.0),
-    Metric.RX_PACKETS: (1 / _PACKET_BYTES, 0.0),
-    Metric.TX_PACKETS: (0.97 / _PACKET_BYTES, 0.0),
+    Metric.RX_PACKETS: (1 / FRAME_BYTES, 0.0),
+    Metric.TX_PACKETS: (0.97 / FRAME_BYTES, 0.0),
     Metric.RX_DISCARDS: (0.0, 0.0),
     Metric.TX_DISCARDS: (0.0, 0.0),
     Metric.RX_ERRORS: (0.0, 0.0),
@@ -42,7 +38,7 @@ _BOTH: dict[Metric, tuple[float, float]] = {
     Metric.RX_FCS_ERRORS: (0.0, 0.0),
     Metric.RX_SYMBOL_ERRORS: (0.0, 0.0),
     Metric.FEC_CORRECTED_BITS: (0.0, 400.0),
-    Metric.RX_BITS: (0.0, 4.25e11),
+    Metric.RX_BITS: (0.0, RX_BITS_PER_S),
     Metric.FEC_CORRECTED_CODEWORDS: (0.0, 390.0),
     Metric.FEC_UNCORRECTED_CODEWORDS: (0.0, 0.0),
 }
@@ -101,7 +97,7 @@ class Group:
         self._rng = rng
         self._jobs = 1 if reader.source is Source.SOURCE_NIC else port_count
         """The number of a device's ports with individual loads: all rails of a host carry the load of its job."""
-        self._traffic = self._shares(devices, port_count) * _LINE_BYTES_S
+        self._traffic = self._shares(devices, port_count) * (LINE_BPS / 8)
         self._light = rng.lognormal(0.0, 1.0, (devices, port_count)).astype(np.float32)
         self.counters = np.zeros((devices, len(factors_of), port_count), np.uint64)
         self.gauges = np.empty((devices, len(GAUGES), port_count), np.float64)
