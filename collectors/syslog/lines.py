@@ -30,14 +30,14 @@ _SEPARATOR = re.compile(r" ?: |:? {0,4}", _A)
 _SEVERITY = re.compile(r"(?:EMERG|ALERT|CRIT|ERR|ERROR|WARNING|NOTICE|INFO|DEBUG) (?=\S)", _A)
 _TAG = re.compile(r"([\w./#@-]{1,128})(?:\[[\w./-]{1,32}\])?: {1,4}", _A)
 _PREFIXES = re.compile(
-    r"(?:%\$ [^$]{1,40} %\$ |:- \w{1,64}: |Node\.\S{1,40}:PRI \[\w{1,20}\], Dell EMC \(OS10\) "
+    r"(?:%\$ [^$]{1,40} %\$ |:- \w{1,64}: |Node\.\S{1,40}:PRI \[\w{1,20}\], Dell(?: EMC)? \(OS10\) "
     r"|\w{1,40}\|\d{1,9}\|\d{1,9}\|\d{1,12}\|[A-Z]: |\[[A-Z0-9]{5}-[A-Z0-9]{5}\] )",
     _A,
 )
 """The vendors' texts between the head and the message: NX-OS, SONiC, OS10, SR Linux, FRR."""
 _MNEMONIC = re.compile(
     r"%(?P<facility>[A-Z][A-Z0-9_/-]{0,60}?)-(?P<level>[0-7])-(?P<name>[A-Za-z0-9_]{1,64}) ?: ?"
-    r"|%%\d\d(?P<module>[A-Za-z0-9_]{1,40})/\d/(?P<event>\w{1,64})(?:\(\w\))?(?:\[\d{1,10}\])?: ?"
+    r"|(?:%%\d\d)?(?P<module>[A-Z][A-Za-z0-9_]{1,40})/\d/(?P<event>\w{1,64})(?:\(\w\))?(?:\[\d{1,10}\])?: ?"
     r"|%(?P<short>[A-Z][A-Z0-9_]{2,64}): ?"
     r"|\d{1,12} \S{1,32} (?P<app>[A-Z0-9_]{1,32})-[A-Z]{1,10}-(?P<trap>[A-Za-z]\w{0,64})-\d{1,6} (?=\[)"
     r"|(?P<junos>[A-Z][A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){1,8}): ?",

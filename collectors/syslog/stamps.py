@@ -11,18 +11,18 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 _A = re.ASCII
-_CLOCK = r"(?P<h>\d{1,2}):(?P<m>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9})(?:\.\d{1,9})?)?"
+_CLOCK = r"(?P<h>\d{1,2}):(?P<m>\d\d):(?P<s>\d\d)(?:[.,:](?P<f>\d{1,9})(?:\.\d{1,9})?)?"
 _OFFSET = r"(?P<offset>Z|[+-]\d\d:?\d\d)?"
 _MONTH = r"(?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2})"
 _ZONE = r"(?: (?P<zone>[A-Za-z]{2,5}(?:[+-]\d{1,2}(?::?\d\d)?)?)(?= ?: ))?"
 _FORMS = tuple(
-    re.compile(rf"(?P<unset>[*.])?{form}", _A)
+    re.compile(rf"(?P<unset>[*.])?%?{form}", _A)
     for form in (
         rf"(?P<year>\d{{4}})-(?P<number>\d{{1,2}})-(?P<day>\d{{1,2}})[T ]{_CLOCK}{_OFFSET}{_ZONE}",
         rf"(?P<year>\d{{4}}) {_MONTH} {_CLOCK}{_OFFSET}{_ZONE}",
         rf"{_MONTH} (?P<year>\d{{4}}) {_CLOCK}{_OFFSET}{_ZONE}",
+        rf"{_MONTH} {_CLOCK} (?P<year>\d{{4}})(?= ){_ZONE}",
         rf"{_MONTH} {_CLOCK}{_OFFSET}{_ZONE}",
-        rf"{_MONTH} {_CLOCK} (?P<year>\d{{4}}){_ZONE}",
     )
 )
 _UPTIME = re.compile(r"[*.]?(?:(?:\d{1,3}[ywdh]){1,3}|\d{1,3}:\d\d:\d\d)(?=: )", _A)

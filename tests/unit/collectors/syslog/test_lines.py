@@ -88,6 +88,23 @@ LINES = {
         ("r12", 2, "LINK_DOWN", "1/1/c1/1", 0),
     f"<188>{T} r13 %%10IFNET/3/PHY_UPDOWN: Physical state on the interface FortyGigE1/0/53 changed to down.":
         ("r13", 2, "LINK_DOWN", "FortyGigE1/0/53", 0),
+    f"<188>{T} 2026 r13 %%10IFNET/5/LINK_UPDOWN: Line protocol state on the interface FortyGigE1/0/53 changed to up.":
+        ("r13", 2, "LINK_UP", "FortyGigE1/0/53", 0),
+    "<188>%Nov 28 11:59:58:500 2026 r13 IFNET/3/PHY_UPDOWN: Physical state on the interface X1/0/1 changed to down.":
+        ("r13", 1.5, "LINK_DOWN", "X1/0/1", 0),
+    f"<187>7: r1 0/RP0/ADMIN0:{T}.5 : envmon[3]: %PKT_INFRA-FM-3-FAULT_MAJOR : ALARM_MAJOR :FAN TRAY :DECLARE : "
+    "0/FT1: ":
+        ("r1", 1.5, "HARDWARE_FAULT", "", 0),
+    f"<189>7: r1 LC/0/0/CPU0:{T}.5 : bfd_agent[1]: %L2-BFD-6-SESSION_STATE_DOWN : BFD session to neighbor 10.1.1.1 on "
+    "interface HundredGigE0/0/0/1 has gone down. Reason: Echo": ("r1", 1.5, "BFD_DOWN", "HundredGigE0/0/0/1", 0),
+    f"<189>{T} r6 Bfd: %BFD-5-STATE_CHANGE: peer (vrf:default, ip:10.0.0.2, intf:Ethernet1, srcPort:1) changed state "
+    "from Up to Down diag None": ("r6", 2, "BFD_DOWN", "Ethernet1", 0),
+    "<189>2026 Nov 28 11:59:58.500 r3 %ETHPORT-5-IF_DOWN_NONE: Interface Ethernet1/33 is down(None)":
+        ("r3", 1.5, "LINK_DOWN", "Ethernet1/33", 0),
+    f"<30>{T} c1 smond[8]: Fan1(Fan Tray 1): state changed from OK to BAD": ("c1", 2, "HARDWARE_FAULT", "", 0),
+    "<165>1 2026-11-28T11:59:58Z r11 dn_alm 6 - - Node.1-Unit.1:PRI [event], Dell (OS10) %BGP_NBR_BKWD_STATE_CHG: "
+    "Backward state change occurred Hold Time expired for Nbr:10.0.0.1 VRF:default":
+        ("r11", 2, "BGP_DOWN", "10.0.0.1", 0),
     # A relay puts its head before the device's, whose time and host count.
     f"<187>Nov 28 12:00:00 relay 521: r1: {T}: %LINK-3-UPDOWN: Interface Gi1/0/5, changed state to up":
         ("r1", 2, "LINK_UP", "Gi1/0/5", 0),
