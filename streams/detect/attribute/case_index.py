@@ -49,7 +49,6 @@ class CaseIndex:
         self.groups.remove(finding.id)
 
     def finding(self, identity: str) -> Finding:
-        """Return the finding of a case, as in its episode."""
         return self._cases[identity].episode.finding
 
     def ids_at(self, device: str) -> Iterable[str]:
@@ -83,7 +82,6 @@ class CaseIndex:
         return bool(self._outages)
 
     def outages_at(self, device: str) -> list[Finding]:
-        """Return the outages of a device that are not retracted."""
         return self._current(self._outages.get(device, ()))
 
     def _current(self, ids: Iterable[str]) -> list[Finding]:

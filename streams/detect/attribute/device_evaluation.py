@@ -65,7 +65,6 @@ class DeviceEvaluator:
         return updated != silences
 
     def pop_due(self) -> dict[str, None]:
-        """Return the devices with an episode that can be final by now."""
         return self._deadlines.pop_all(self._state.watermark_ns)
 
     def evaluate(self, device: str) -> list[Episode]:

@@ -154,15 +154,12 @@ def group_severity(
 
 def group_impact(estimator: BlastRadiusEstimator, group: Group) -> CapacityImpact | None:
     """Return the impact of all members; missing data and wrong clocks have none."""
-    lost = [one for one in group.members if one.id != group.root_id and _takes_capacity(one)]
+    takers = (one for one in group.members if fabric_side(one).capacity is not CapacityEffect.NONE)
+    lost = [one for one in takers if one.id != group.root_id]
     if group.root.resolved_at_ns is None:
         # While the group grows, compute it whenever the size has doubled, and for all members at the end.
         lost = sorted(lost, key=root_rank)[: (1 << (len(lost) + 1).bit_length() - 1) - 1]
     return estimator.estimate(group.root, lost)
-
-
-def _takes_capacity(finding: Finding) -> bool:
-    return fabric_side(finding).capacity is not CapacityEffect.NONE
 
 
 def group_finding(topology: Topology, groups: GroupIndex, group: Group) -> Finding:

@@ -215,7 +215,6 @@ class Correlate:
                 self._schedule(unit, now.id, rebased.evaluate_at_ns)
 
     def _move(self, one: _Bound, old: str, new: str) -> None:
-        """Move the state of a key to another key, joined with the state there."""
         states = self._states(one)
         if old == new or old not in states:
             return

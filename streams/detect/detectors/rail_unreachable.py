@@ -102,7 +102,9 @@ def _evaluate(params: UnreachableParams, _: str, state: RailProbeState, context:
         window = _joined(own)
         width_ns = window.end_ns - window.begin_ns
         if window.end_ns <= now_ns:
-            is_bad = _is_unreached(params, window) and not _is_training(context, window)
+            trained = context.training_intervals(Port(window.device, window.port))
+            is_down = overlaps_any(trained, closed(window.begin_ns, window.end_ns))
+            is_bad = not is_down and _is_unreached(params, window)
             verdict = _verdict(params, window, context.topology) if is_bad else None
             verdicts = verdicts.with_pending(int(end), verdict)
     periods = [one for one in verdicts.periods(params.open_windows, width_ns, clear_ns) if one.opened_ns]
@@ -145,12 +147,6 @@ def _is_unreached(params: UnreachableParams, window: RailProbes) -> bool:
         and window.others_sent > 0
         and window.others_lost < params.others_ratio * window.others_sent
     )
-
-
-def _is_training(context: Context, window: RailProbes) -> bool:
-    """Return whether the rail's link was down, trained or was administratively down meanwhile."""
-    intervals = context.training_intervals(Port(window.device, window.port))
-    return overlaps_any(intervals, closed(window.begin_ns, window.end_ns))
 
 
 def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:

@@ -168,7 +168,6 @@ class PartSpells(Generic[P]):
         return state.pruned(before_ns, symptoms)
 
     def _limited(self, state: PartState, clear_ns: int) -> PartState:
-        """Return the state with at most the capacity of symptoms."""
         symptoms, pruned_until_ns = list(state.symptoms), state.pruned_until_ns
         while len(symptoms) > _PART_CAPACITY:
             spells = self._spells(symptoms, clear_ns)
@@ -180,7 +179,6 @@ class PartSpells(Generic[P]):
         return replace(state, symptoms=tuple(symptoms), pruned_until_ns=pruned_until_ns)
 
     def _spells(self, symptoms: Sequence[Symptom], clear_ns: int) -> list[PartSpell]:
-        """Return the spells; joins spells closer than `clear_ns`."""
         spells: list[PartSpell] = []
         for symptom in symptoms:
             last = spells[-1] if spells else None
@@ -371,7 +369,6 @@ class SpellRun(list[Spell[Began]], Generic[Began]):
 
     @property
     def reported_ns(self) -> int:
-        """Return the time at which the first of its spells was reported."""
         return min(spell.reported_ns for spell in self)
 
     @property

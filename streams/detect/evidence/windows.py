@@ -190,7 +190,6 @@ class BadRun(NamedTuple):
 
     @property
     def cases(self) -> list[WindowHit]:
-        """Return the hits that suffice for an episode."""
         return [hit for hit in self.hits if hit.is_case]
 
 

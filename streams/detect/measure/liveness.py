@@ -338,7 +338,6 @@ class Liveness:
         return state.ended and state.device not in self._devices
 
     def _silent_after_ns(self, state: SourceState) -> int:
-        """Return the arrival time after which a source is silent."""
         base_ns = max(state.last_ns or state.first_ns, state.arrived_ns - TRANSPORT_NS)
         return min(base_ns + state.limit_ns, IDLE_NS)
 
@@ -381,7 +380,6 @@ class Liveness:
         )  # fmt: skip
 
     def _others(self, state: SourceState) -> int:
-        """Return the number of other live sources of the device."""
         own = (self.sources.get((state.device, source)) for source in Source if source is not state.source)
         return sum(1 for other in own if other is not None and other.last_ns and not other.silent)
 

@@ -65,7 +65,6 @@ class WatchedPort:
     """The end of the newest request of `decide`."""
 
     def begin(self, at_ns: int) -> None:
-        """Begin to accumulate at a reading."""
         self.begin_ns = self.end_ns = at_ns
         self.ber, self.growth, self.nearest = None, {}, {}
 
@@ -116,7 +115,6 @@ class QualityWatch:
         return False
 
     def watch(self, key: SourceKey, port: str, trigger: Symptom | Window) -> None:
-        """Watch a port from now on, or for longer."""
         at_ns = trigger.at_ns
         watched = self._extend(key, port, at_ns + WATCH_NS)
         if isinstance(trigger, Window):

@@ -87,7 +87,6 @@ class Group(NamedTuple):
         return {link.host for link in self.throttled}
 
     def enough(self, params: CollapseParams) -> int:
-        """Return the number of concurrent hosts that makes a collapse."""
         return max(params.min_hosts, math.ceil(params.hosts * self.hosts))
 
     def spans(self, enough: int, quiet_ns: int) -> list[Interval]:

@@ -62,7 +62,6 @@ class IncastLink:
 
     @property
     def is_closed(self) -> bool:
-        """Return whether no retained state can change."""
         return not self.spells.spells and not has_open(self.published)
 
 

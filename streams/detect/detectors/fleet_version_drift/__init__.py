@@ -75,7 +75,6 @@ class FleetState:
 
     @property
     def next_ns(self) -> int:
-        """Return the event time of the next evaluation; FOREVER if there is none."""
         return min([self.due_ns, *(census.at_ns for census in self.pending)])
 
 

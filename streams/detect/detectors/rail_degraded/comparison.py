@@ -204,7 +204,6 @@ class _Pod:
     stalled: Values
 
     def has_counted(self, params: RailParams, place: int) -> bool:
-        """Return whether counters of a host's rail exceed their limits."""
         return bool((self.stalled[place] >= params.stalled).any() or (self.retransmits[place] >= 1).any())
 
 

@@ -60,7 +60,6 @@ class ActiveConditions:
         return self.by_source.get(interval.source_key, {}).get((interval.name, interval.direction))
 
     def extend(self, interval: "PortInterval", since_ns: int) -> ActiveCondition:
-        """Begin a condition at `since_ns`, or extend the active one."""
         own = self.by_source.setdefault(interval.source_key, {})
         at_ns = interval.message.at_ns
         condition = own.setdefault((interval.name, interval.direction), ActiveCondition(since_ns, at_ns))
@@ -83,7 +82,6 @@ class ActiveConditions:
             yield interval.symptom(CongestionEnded(self._states[interval.direction], condition.last_ns))
 
     def put(self, key: tuple[str, Source], conditions: dict[tuple[str, int], ActiveCondition]) -> None:
-        """Replace all conditions of a device as read by one source."""
         self.by_source.pop(key, None)
         if conditions:
             self.by_source[key] = conditions

@@ -188,7 +188,6 @@ class ColumnStore(DeviceArrays):
             cells[device] = 0
 
     def copy_of(self, device: int) -> DeviceColumns:
-        """Return a copy of the stored readings of a device."""
         ragged = {place: cells[device].copy() for place, cells in self.per_cell_times.items()}
         return DeviceColumns(self.values[device].copy(), self.at_ns[device].copy(), ragged)
 

@@ -29,7 +29,6 @@ class Plausibility:
         self.rejected = 0
 
     def take(self) -> int:
-        """Return the number of rejections since the last call."""
         rejected, self.rejected = self.rejected, 0
         return rejected
 

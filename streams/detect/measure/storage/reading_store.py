@@ -104,7 +104,6 @@ class ReadingStore:
         return any(slot is not None and slot.pending and at_ns < slot.newest_ns for slot in slots)
 
     def flush(self) -> Iterator[Step]:
-        """Store all enqueued messages."""
         batches, self._batches = self._batches, []
         for groups in batches:
             for (counters, gauges), group in groups.items():
