@@ -63,37 +63,17 @@ _SHORT_TIME = Bound(0, 2**32 - 1)
 """The bound of a duration in 32 bits, up to 4.3 s."""
 _NAME, _ID, _TEXT = (Bound(characters=most) for most in (NAME_CHARACTERS, ID_CHARACTERS, TEXT_CHARACTERS))
 _IDS = frozenset(
-    {
-        "id",
-        "former_ids",
-        "parent_id",
-        "finding_ids",
-        "remediation_id",
-        "subject_id",
-        "related",
-        "target_id",
-        "missing",
-        "nearest",
-    }
-)
+    {"id", "former_ids", "parent_id", "finding_ids", "remediation_id", "subject_id", "related", "target_id",
+     "missing", "nearest"}
+)  # fmt: skip
 _TEXTS = frozenset(
     {"detail", "error", "collector_error", "message", "report", "statement", "summary", "reason", "repair_hint",
      "runbook_url", "dashboard_url", "memory"}
 )  # fmt: skip
 _SHORTENED = frozenset(
-    {
-        "vendor",
-        "model",
-        "os_version",
-        "serial",
-        "kind",
-        "part_number",
-        "firmware",
-        "remote_device",
-        "remote_port",
-        "error",
-    }
-)
+    {"vendor", "model", "os_version", "serial", "kind", "part_number", "firmware", "remote_device", "remote_port",
+     "error"}
+)  # fmt: skip
 """Descriptions that a device or an operating system supplies. A longer one is truncated, and the message stays valid.
 """
 _WATERMARK = Bound(0, IDLE_NS)

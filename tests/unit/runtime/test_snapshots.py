@@ -77,11 +77,6 @@ def test_the_keys_to_remove_are_those_of_older_epochs() -> None:
     assert assembler.keys_before(2) == []
 
 
-def test_consecutive_snapshots_have_different_keys() -> None:
-    """After compaction by Kafka, an incomplete snapshot has not replaced the previous complete one."""
-    assert {key(c) for c in chunks(3, 1)} & {key(c) for c in chunks(3, 2)} == set()
-
-
 def test_a_fencing_chunk_uses_an_epoch_and_restores_nothing() -> None:
     """If an owner ends before its first snapshot, the last state is restored, and its epoch counts as used."""
     assembler = assembled(*chunks(3, 7, b"complete"), fencing_chunk("measure", 0, 4))
