@@ -159,7 +159,8 @@ async def _until_exists(topic: str, options: dict[str, Any]) -> None:
 
 def client_options(params: KafkaParams, folder: Path) -> dict[str, Any]:
     """Return the connection options of both clients."""
-    files = TlsFiles(*(folder / name if name else None for name in (params.ca, params.cert, params.key)))
+    ca, cert, key = (folder / name if name else None for name in (params.ca, params.cert, params.key))
+    files = TlsFiles(ca, cert, key)
     mechanism = params.mechanism if params.username or params.token_file else None
     try:
         secret = FilePassword.read(folder / params.password_file) if params.password_file else ""

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypedDict
 from railsight_automation.errors import DeviceError, Misconfigured, Refused
 from railsight_automation.journal import Change
 from railsight_automation.messages import Remediation
-from railsight_automation.node_names import names_of, plain_name
+from railsight_automation.node_names import names_of, plain_name, target_node
 from railsight_automation.plan import Plan, Setting
 
 _KIND = "kubernetes"
@@ -163,7 +163,7 @@ class KubernetesHosts:
 
     def plan(self, remediation: Remediation) -> Plan:
         """Return the node of the host."""
-        return Plan((CordonSetting(self._api, self._params, self._node(remediation), remediation.reason),))
+        return Plan((self.cordon(remediation),))
 
     def at(self, address: str) -> Setting:
         """Return the setting of a journaled change."""
@@ -171,7 +171,8 @@ class KubernetesHosts:
 
     def cordon(self, remediation: Remediation) -> Setting:
         """Return the cordon of the target's host for an operation."""
-        return CordonSetting(self._api, self._params, self._node(remediation), remediation.reason)
+        node = target_node(remediation, self._params.nodes)
+        return CordonSetting(self._api, self._params, node, remediation.reason)
 
     async def why_busy(self, device: str) -> str:
         """Return the pods that `kubectl drain` would evict: all except DaemonSet, static and finished pods."""
@@ -188,12 +189,6 @@ class KubernetesHosts:
         if not info.get("bootID"):
             raise DeviceError(f"node {node} has no boot id")
         return str(info["bootID"])
-
-    def _node(self, remediation: Remediation) -> str:
-        """Return the node of the target's host."""
-        if remediation.a is None:
-            raise Refused(f"{remediation.target_id} has no device")
-        return plain_name(remediation.a.device, self._params.nodes)
 
 
 async def read_node(api: Nodes, node: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from railsight_automation.errors import Refused
+from railsight_automation.messages import Remediation
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -20,6 +21,13 @@ def plain_name(host: str, nodes: Mapping[str, str]) -> str:
     if not _PLAIN.fullmatch(node) or node.upper() == "ALL":
         raise Refused(f"{node!r} is not the plain name of one node")
     return node
+
+
+def target_node(remediation: Remediation, nodes: Mapping[str, str]) -> str:
+    """Return the node of the target's host; raise Refused."""
+    if remediation.a is None:
+        raise Refused(f"{remediation.target_id} has no device")
+    return plain_name(remediation.a.device, nodes)
 
 
 def names_of(host: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
 from railsight_automation.messages import decode_remediation, encode_loss, encode_result
 from railsight_automation.signing import Headers, Signer, Verifier
-from railsight_automation.status import Status
+from railsight_automation.status import Offsets, Status
 
 log = logging.getLogger(__name__)
 
@@ -24,31 +24,8 @@ _CHECK_S = 30.0
 """The interval at which own changes are read; two readings report that another party has undone them (choice)."""
 
 
-class Record(Protocol):
-    """A Kafka record."""
-
-    @property
-    def key(self) -> bytes | None: ...
-
-    @property
-    def value(self) -> bytes | None: ...
-
-    @property
-    def headers(self) -> Headers: ...
-
-    @property
-    def timestamp(self) -> int: ...
-
-    @property
-    def offset(self) -> int: ...
-
-
-class Consumer(Protocol):
+class Consumer(Offsets, Protocol):
     """The methods of aiokafka's consumer that the service uses."""
-
-    def assignment(self) -> set[Any]: ...
-
-    async def end_offsets(self, partitions: Any) -> dict[Any, int]: ...
 
     async def beginning_offsets(self, partitions: Any) -> dict[Any, int]: ...
 

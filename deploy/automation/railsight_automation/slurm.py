@@ -12,7 +12,7 @@ from railsight_automation.commands import run
 from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.journal import Change
 from railsight_automation.messages import Remediation
-from railsight_automation.node_names import names_of, plain_name
+from railsight_automation.node_names import names_of, plain_name, target_node
 from railsight_automation.plan import Plan, Setting
 
 _KIND = "slurm"
@@ -111,7 +111,7 @@ class SlurmHosts:
 
     def plan(self, remediation: Remediation) -> Plan:
         """Return the node of the host."""
-        return Plan((NodeSetting(self._params, self.node(remediation), reason_text(remediation)),))
+        return Plan((self.cordon(remediation),))
 
     def at(self, address: str) -> Setting:
         """Return the setting of a journaled change."""
@@ -119,7 +119,8 @@ class SlurmHosts:
 
     def cordon(self, remediation: Remediation) -> Setting:
         """Return the drain of the target's host for an operation."""
-        return NodeSetting(self._params, self.node(remediation), reason_text(remediation))
+        node = target_node(remediation, self._params.nodes)
+        return NodeSetting(self._params, node, reason_text(remediation))
 
     async def why_busy(self, device: str) -> str:
         """Return the state of a node that is not idle, because jobs run or end there or a reboot is pending."""
@@ -129,12 +130,6 @@ class SlurmHosts:
     async def boot(self, device: str) -> str:
         """Raise DeviceError: Slurm only has the time of a start, which can differ by a second between two readings."""
         raise DeviceError(f"Slurm has no boot id of {device}: set reboot_host.state_command")
-
-    def node(self, remediation: Remediation) -> str:
-        """Return the node of the target's host."""
-        if remediation.a is None:
-            raise Refused(f"{remediation.target_id} has no device")
-        return plain_name(remediation.a.device, self._params.nodes)
 
 
 async def scontrol(params: SlurmParams, *arguments: str) -> str:

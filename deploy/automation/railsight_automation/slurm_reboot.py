@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from railsight_automation.commands import until_idle
 from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.messages import Remediation
+from railsight_automation.node_names import target_node
 from railsight_automation.plan import Plan, Setting, Value
 from railsight_automation.slurm import SlurmHosts, SlurmParams, node_flags, node_name, node_state, scontrol, show_node
 
@@ -38,9 +39,8 @@ class SlurmReboot:
 
     def plan(self, remediation: Remediation) -> Plan:
         """Return the drain of the host's node, and its reboot."""
-        if remediation.a is None:
-            raise Refused(f"{remediation.target_id} has no device")
-        operation = _Reboot(self._params, self._hosts, remediation, self._hosts.node(remediation), self._now_ns)
+        node = target_node(remediation, self._params.nodes)
+        operation = _Reboot(self._params, self._hosts, remediation, node, self._now_ns)
         return Plan((self._hosts.cordon(remediation),), operation=operation)
 
     def at(self, address: str) -> Setting:

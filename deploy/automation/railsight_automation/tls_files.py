@@ -1,4 +1,4 @@
-"""Provides a TLS context of a client that reads its certificates again when their files change.
+"""Provides a TLS context of a client or server that reads its certificates again when their files change.
 
 The next connection uses a certificate that is renewed on disk; existing connections stay open. While the new files are
 inconsistent, for example during a renewal, the former ones are used. The system's CAs, used without a CA file, are read
@@ -18,11 +18,15 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The files of a client in PEM: the CA of the server (None: the system's CAs), its own certificate and key."""
+    """The files of a client in PEM: the CA of the server (None: the system's CAs), its own certificate and key.
+
+    For a server, `ca` is the CA of the clients, without which they need no certificate.
+    """
 
     ca: Path | None = None
     cert: Path | None = None
     key: Path | None = None
+    of_server: bool = False
 
     def present(self) -> tuple[Path, ...]:
         """Return the files that are set."""
@@ -36,9 +40,9 @@ class FileContext(ssl.SSLContext):
     _stamp: _Stamp
     _current: ssl.SSLContext
 
-    def __new__(cls, files: TlsFiles) -> Self:  # noqa: ARG004 — the constructor's argument
-        """Return a context that verifies the server's certificate and name."""
-        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+    def __new__(cls, files: TlsFiles) -> Self:
+        """Return a context that verifies the server's certificate and name, or is of a server."""
+        return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER if files.of_server else ssl.PROTOCOL_TLS_CLIENT)
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
@@ -76,7 +80,10 @@ def _stamp_of(files: TlsFiles) -> _Stamp:
 
 
 def _load(files: TlsFiles) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=None if files.ca is None else str(files.ca))
+    purpose = ssl.Purpose.CLIENT_AUTH if files.of_server else ssl.Purpose.SERVER_AUTH
+    context = ssl.create_default_context(purpose, cafile=None if files.ca is None else str(files.ca))
+    if files.of_server and files.ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
     if files.cert is not None:
         context.load_cert_chain(files.cert, files.key)
     return context

@@ -56,7 +56,7 @@ from tests.worlds.small_fabric import inventory
 
 log = logging.getLogger(__name__)
 KILLS = int(os.environ.get("RAILSIGHT_KILLS", "5"))
-pytestmark = pytest.mark.timeout(180 + 10 * KILLS)
+pytestmark = pytest.mark.timeout(300 + 30 * KILLS)
 
 UPLINKS = {identity: link for identity, link in TOP.links.items() if link.role == "fabric-link"}
 LINKS = sorted(f"{link.lower.device}/{link.lower.port}" for link in UPLINKS.values())

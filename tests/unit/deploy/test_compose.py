@@ -179,6 +179,7 @@ def test_the_automation_has_a_configuration_and_a_journal_that_outlives_it(proje
     """It uses the containers of this file, and its user may write to the volume of its journal."""
     config = load_automation(FOLDER / "automation.toml")
     assert config.kafka.bootstrap.partition(":")[0] in project["services"]
+    assert config.fabric == SETTINGS.kafka.cluster
     service = project["services"][AUTOMATION]
     folder = str(Path(config.journal).parent)
     assert f"automation:{folder}" in service["volumes"] and "automation" in project["volumes"]
