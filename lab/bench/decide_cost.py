@@ -95,8 +95,6 @@ class DecideCost:
 class _NoControls:
     """Controls that have been read completely and are empty."""
 
-    loaded = True
-
     def kill_switch(self, now_ns: int) -> Control | None:
         return None
 
@@ -243,7 +241,7 @@ def _cordon(host: str) -> Proposal:
 def _finding(subject: Subject) -> Finding:
     return Finding(
         f"finding/{subject.id}", 1, False, Condition.LINK_FLAP, Status.OPEN, Severity.WARNING, subject, _NOW_NS,
-        _NOW_NS, confidence=0.95, coverage=Coverage(2, 2),
+        _NOW_NS, confidence=0.95, coverage=Coverage(2, 2), occurrences=2,
     )  # fmt: skip
 
 
@@ -275,11 +273,14 @@ def _time_controls(
     stage.process([_finding(_subject(link)) for link in links])
     outputs = stage.advance_watermark(_NOW_NS + _SETTLED_NS)
     is_open = (
-        isinstance(one.message, Remediation) and one.message.state is RemediationState.APPROVED for one in outputs
+        isinstance(one.message, Remediation)
+        and (one.message.action, one.message.state) == (Action.DRAIN_LINK, RemediationState.APPROVED)
+        for one in outputs
     )
     count = sum(is_open) // 2  # each approval is on two topics
+    host = next(device.name for device in topology.devices.values() if device.kind == "host")
     controls = [
-        [Control(f"exclude-{number}", ControlKind.EXCLUDE, "device:none", _NOW_NS, actor="bench", endless=True)]
+        [Control(f"exclude-{number}", ControlKind.EXCLUDE, f"device:{host}", _NOW_NS, actor="bench", endless=True)]
         for number in range(_CONTROLS + 1)
     ]
     stage.process(controls[0])

@@ -11,7 +11,7 @@ from streams.decide.core import Core
 from streams.decide.guards import ISOLATES
 from streams.decide.life_cycle import REPAIR_ACTIONS, Event, next_state
 from streams.decide.state import PastOrder, Remedy
-from streams.wire.models import Action, Control, ControlKind, Outcome, Remediation, RemediationResult
+from streams.wire.models import Action, Control, ControlEffect, ControlKind, Outcome, Remediation, RemediationResult
 from streams.wire.models import RemediationState as State
 
 ANSWERS = (ControlKind.APPROVE, ControlKind.REJECT, ControlKind.REPAIRED, ControlKind.CLOSE, ControlKind.RETURNED)
@@ -156,8 +156,13 @@ def _on_order_done(core: Core, remedy: Remedy, action: Action, reason: str, acto
     remedies.move(core, remedy, event, f"{'repair' if is_repair else 'restore'} {reason}", actor)
 
 
-def process_answer(core: Core, control: Control) -> tuple[bool, str]:
-    """Process a person's answer to one remediation; return whether it had an effect, and what it did or why not."""
+def process_answer(core: Core, control: Control) -> None:
+    """Process a person's answer to one remediation, and answer it: what it did, or why it had no effect."""
+    is_taken, reason = _process_answer(core, control)
+    core.answer(control, ControlEffect.TAKEN if is_taken else ControlEffect.REFUSED, reason)
+
+
+def _process_answer(core: Core, control: Control) -> tuple[bool, str]:
     reason = control.reason or f"{control.kind.name.lower()} by {control.actor}"
     if control.until_ns is not None and control.until_ns <= core.now_ns:
         return False, "its end has passed"

@@ -193,10 +193,6 @@ class Capacity:
             return None
         return number if self._is_fabric[number] else None
 
-    def is_carrying(self, link: int) -> bool:
-        """Return whether a link is proven to carry traffic."""
-        return bool(self._carrying[link])
-
     def set_carrying(self, link: int, carries: bool) -> None:
         """Set whether a link between switches is proven to carry traffic; other links are not counted."""
         if self._is_fabric[link] and bool(self._carrying[link]) != carries:

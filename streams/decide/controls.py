@@ -137,10 +137,6 @@ class Controls:
         """Return the control with this id."""
         return self._controls.get(control_id)
 
-    def has(self, control_id: str) -> bool:
-        """Return whether a control with this id is known."""
-        return control_id in self._controls
-
     def kill_switch(self, now_ns: int) -> Control | None:
         """Return an active kill switch; a kill switch with a subject also stops everything."""
         return self._active(ControlKind.KILL_SWITCH, ("",), now_ns) if self.loaded else _UNREAD

@@ -19,13 +19,8 @@ from streams.wire.models import Action, Control, Endpoint, Finding, SchedulerAns
 class ControlsView(Protocol):
     """The controls that the guards read."""
 
-    @property
-    def loaded(self) -> bool:
-        """Return whether the topic is read to its end; until then an unread kill switch may exist."""
-        ...
-
     def kill_switch(self, now_ns: int) -> Control | None:
-        """Return an active kill switch."""
+        """Return an active kill switch; also one until the topic is read to its end, because it may have one."""
         ...
 
     def maintenance(self, target: Subject, now_ns: int) -> Control | None:

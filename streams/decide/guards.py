@@ -62,7 +62,7 @@ Guard = Callable[[Proposal, GuardContext], GuardResult | None]
 
 def kill_switch(_proposal: Proposal, context: GuardContext) -> GuardResult | None:
     """Deny every action while a kill switch is on, or while the controls are not read to their end."""
-    if context.controls.loaded and not context.controls.kill_switch(context.now_ns):
+    if context.controls.kill_switch(context.now_ns) is None:
         return None
     return GuardResult(Verdict.DENIED, 1, "kill-switch")
 

@@ -180,7 +180,7 @@ class Decide:
     def _on_control(self, control: Control) -> None:
         """Apply a control, and answer it; a record that is read again changes nothing."""
         controls, core = self._controls, self._core
-        is_over = control.kind is ControlKind.KIND_UNSPECIFIED and not controls.has(control.id)
+        is_over = control.kind is ControlKind.KIND_UNSPECIFIED and controls.get(control.id) is None
         if control.kind is ControlKind.ACKNOWLEDGE or is_over:
             return
         if controls.is_known(control):
@@ -195,8 +195,7 @@ class Decide:
         elif control.kind is ControlKind.APPROVE and answers.lacks_finding(core, control):
             self._state.deferred.append(control.id)
         elif control.kind in answers.ANSWERS:
-            is_taken, reason = answers.process_answer(core, control)
-            core.answer(control, ControlEffect.TAKEN if is_taken else ControlEffect.REFUSED, reason)
+            answers.process_answer(core, control)
         else:
             self._state.is_changed = self._must_revoke = True
             if control.kind is ControlKind.KIND_UNSPECIFIED:
@@ -212,8 +211,7 @@ class Decide:
             if control is None or not answers.lacks_finding(core, control):
                 state.deferred.remove(identity)
             if control is not None and identity not in state.deferred:
-                is_taken, reason = answers.process_answer(core, control)
-                core.answer(control, ControlEffect.TAKEN if is_taken else ControlEffect.REFUSED, reason)
+                answers.process_answer(core, control)
 
     def _with_subject(self, control: Control) -> tuple[Control, Identity, Sequence[str] | None]:
         """Return a control with its subject's id and identity, or the nearest ids if the inventory has none.

@@ -17,7 +17,7 @@ class FakeControls:
     excluded: set[str] = field(default_factory=set)
 
     def kill_switch(self, now_ns: int) -> Control | None:
-        return Control("stop", ControlKind.KILL_SWITCH) if self.is_stopped else None
+        return Control("stop", ControlKind.KILL_SWITCH) if self.is_stopped or not self.loaded else None
 
     def maintenance(self, target: Subject, now_ns: int) -> Control | None:
         return Control("work", ControlKind.MAINTENANCE, target.id) if target.id in self.in_maintenance else None
