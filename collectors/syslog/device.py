@@ -67,7 +67,7 @@ class SyslogDevice:
         self._states = LinkStates()
         self._paths: OrderedDict[tuple[Stamp, str, str], str] = OrderedDict()
         self._limited = RateLimitedEmitter(
-            params.events_per_s, params.events_burst, metrics, name,
+            params.events_per_s, params.events_burst, metrics, f"events of {name}",
             lambda event, at_ns: emitter.event(name, event, at_ns),
         )  # fmt: skip
         self._dropped = self._reported = 0
