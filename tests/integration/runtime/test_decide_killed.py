@@ -194,8 +194,17 @@ class Fabric:
             if 2 * sum(UPLINKS[link].lower.device == leaf for link in self.out) > LEAVES[leaf]:
                 self.below_floor.append(f"{one.id}: {sorted(self.out)}")
             for found in filter(None, map(self._findings.get, one.finding_ids)):
-                over = replace(found, revision=2, status=Status.RESOLVED, resolved_at_ns=at(now_s()))
-                await self._find(over)
+                await self._resolve(found)
+
+    async def _resolve(self, found: Finding) -> None:
+        await self._find(replace(found, revision=2, status=Status.RESOLVED, resolved_at_ns=at(now_s())))
+
+    async def end(self) -> None:
+        """End the kill switch and all faults: an open finding would be a drain as soon as another link is back."""
+        self.is_calm = True
+        await self.calm()
+        for found in [one for one in self._findings.values() if one.status is Status.OPEN]:
+            await self._resolve(found)
 
 
 async def published(kafka: KafkaSettings) -> list[Remediation]:
@@ -264,8 +273,7 @@ async def differences(fabric: Fabric) -> list[str]:
 
 async def settle(fabric: Fabric, output: Path) -> None:
     """End the kill switch and the findings; wait until every link is back, and the last snapshot agrees."""
-    fabric.is_calm = True
-    await fabric.calm()
+    await fabric.end()
     found = [""]
 
     async def agrees() -> bool:
