@@ -15,7 +15,7 @@ from collectors.bridge import json_points, line_protocol
 from collectors.bridge.devices import FULL, NO_ENTRY, OTHERS, UNKNOWN, Device, Devices, SampleWindow, other
 from collectors.bridge.left_out import Reason
 from collectors.bridge.params import Format, Params
-from collectors.bridge.points import Point, Scalar, Source
+from collectors.bridge.points import Point, Scalar, Source, TooManyInvalid
 from collectors.bridge.series import Input, Series
 from collectors.bridge.tables import Kind, Signal, with_sums
 from collectors.core.clock import AHEAD_NS
@@ -27,6 +27,8 @@ _REGISTRY = b"\0"
 """The first byte of records in the format of Confluent's schema registry; no text begins with it."""
 _MOST_RECORDS = 5_000
 """Limit per unit. A unit that could end only at a cut inside a record could never be committed."""
+_MOST_BYTES = 4 << 20
+"""Limit per record: Kafka's default is 1 MiB."""
 _PLAIN = 2**63 - 1
 """Integers below this are counters without conversion; values.counter checks the others."""
 _SHORT = 19
@@ -366,6 +368,8 @@ def _points(form: Format, value: bytes, heads: line_protocol.Heads) -> tuple[lis
     refused: list[Reject] = []
     is_gnmic = False
     try:
+        if len(value) > _MOST_BYTES:
+            raise Reject(f"has {len(value)} bytes, more than {_MOST_BYTES}: write smaller batches")
         if value[:1] == _REGISTRY:
             raise Reject(
                 f"begins with the five bytes of a schema registry (0, id {int.from_bytes(value[1:5], 'big')}): "
@@ -381,4 +385,6 @@ def _points(form: Format, value: bytes, heads: line_protocol.Heads) -> tuple[lis
         refused.append(Reject(f"not UTF-8: {error.reason} at byte {error.start}"))
     except Reject as error:
         refused.append(error)
+    except TooManyInvalid:
+        refused.append(Reject("further parts are not examined"))
     return points, is_gnmic, refused

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from collectors.bridge import values
-from collectors.bridge.points import Point, fields_of
+from collectors.bridge.points import Point, fields_of, refuse
 from collectors.gnmi.paths import from_text
 from streams.wire.errors import Reject
 
@@ -60,7 +60,7 @@ def points(read: Any, refused: list[Reject], *, is_gnmic: bool) -> Iterator[Poin
             pending = None
             pending = _point(item, found, is_gnmic=is_gnmic)
         except Reject as error:
-            refused.append(error)
+            refuse(refused, error)
     if pending is not None:
         yield pending
 
@@ -79,7 +79,7 @@ def _events(items: list[Any], refused: list[Reject]) -> Iterator[Any]:
         try:
             yield from _updates(item)
         except Reject as error:
-            refused.append(error)
+            refuse(refused, error)
 
 
 def _updates(item: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from collectors.bridge import values
-from collectors.bridge.points import Fields, Point, Scalar
+from collectors.bridge.points import Fields, Point, Scalar, refuse
 from streams.wire.errors import Reject
 
 _TRUE = {"t", "T", "true", "True", "TRUE"}
@@ -63,7 +63,7 @@ def points(text: str, heads: Heads, refused: list[Reject]) -> Iterator[Point]:
         try:
             yield _point(line, heads)
         except Reject as error:
-            refused.append(Reject(f"line {number}: {error}"))
+            refuse(refused, Reject(f"line {number}: {error}"))
 
 
 def _point(line: str, heads: Heads) -> Point:

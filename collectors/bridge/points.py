@@ -4,12 +4,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from streams.wire.errors import Reject
+
 Scalar = int | float | str | bool | None
 Fields = list[tuple[str, Scalar]]
 
 _DEEPEST = 16
+_MOST_INVALID = 1_000
 _MOST_FIELDS = 200_000
-"""Limit per record: deeper or wider values are cut off."""
+"""Limit per item of a record: deeper or wider values are cut off."""
+
+
+class TooManyInvalid(Exception):
+    """Raised when a record has more invalid parts than are examined; the rest of it is left out."""
+
+
+def refuse(refused: list[Reject], error: Reject) -> None:
+    """Add an invalid part of a record; raises TooManyInvalid at the limit."""
+    refused.append(error)
+    if len(refused) >= _MOST_INVALID:
+        raise TooManyInvalid
 
 
 @dataclass(frozen=True, slots=True)

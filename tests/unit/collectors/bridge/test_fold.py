@@ -1,5 +1,6 @@
 """A partition's records, the messages from them, and their numbers: a repeat has the same."""
 
+import re
 import time
 
 import orjson
@@ -313,3 +314,18 @@ def test_a_wide_and_a_deep_record_cost_what_they_weigh() -> None:
         began = time.perf_counter()
         take(fold_of(), [value])
         assert time.perf_counter() - began < 5, value[:20]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b"[" + b"1," * 100_000 + b"1]", r"not an event: 1 \(and 1000 more\)"),
+        (b"a\n" * 100_000, r"line 1: .* \(and 1000 more\)"),
+        (b"[" + b" " * (4 << 20) + b"]", "has 4194306 bytes, more than 4194304"),
+        (b"[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_hostile_record_is_refused_after_bounded_work(value: bytes, why: str) -> None:
+    """A thousand invalid parts of a record are examined, and no record above the limit of bytes."""
+    (refused,) = take(fold_of(), [value])
+    assert isinstance(refused, Refused) and re.match(why, refused.reason)
