@@ -29,7 +29,7 @@ TARGETS = {
     "collector": [_MODULES["collect"], *_COLLECTORS],
     "jobs": [_MODULES["collect"], "collectors.jobs.collector"],
     "pipeline": sorted({_MODULES[command] for command in _PIPELINE}),
-    "locality": [_MODULES["locality"]],
+    "locality": [_MODULES["serve"]],
 }
 TARGETS["railsight"] = sorted({module for modules in TARGETS.values() for module in modules})
 
