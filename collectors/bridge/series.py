@@ -191,7 +191,10 @@ class SeriesKind:
         subinterface, whose leaves have the same names as the port's.
         """
         found: dict[int, dict[object, Names]] = defaultdict(dict)
+        last = spelled(end[-1]) if end else ""
         for rule in path_mapping().rules:
+            if last and isinstance(rule.names[-1], str) and rule.names[-1] != last:
+                continue
             missing = rule.names[len(above) : len(rule.names) - len(end)]
             middle = tuple(name for name in missing if isinstance(name, str))
             path = (*above, *middle, *end)
