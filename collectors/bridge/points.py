@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from streams.wire.errors import Reject
@@ -11,8 +12,8 @@ Fields = list[tuple[str, Scalar]]
 
 _DEEPEST = 16
 _MOST_INVALID = 1_000
-_MOST_FIELDS = 200_000
-"""Limit per item of a record: deeper or wider values are cut off."""
+_MOST_FIELDS = 65_536
+"""Limit per item of a record: deeper or wider values are cut off. A field without a rule takes 40 us when it is new."""
 
 
 class TooManyInvalid(Exception):
@@ -70,9 +71,9 @@ def fields_of(members: Mapping[str, Any]) -> Fields:
     fields: Fields = []
     for name, value in members.items():
         if isinstance(value, dict | list):
-            fields.extend(flat(name, value))
+            fields.extend(islice(flat(name, value), _MOST_FIELDS - len(fields)))
         else:
             fields.append((name, value))
-        if len(fields) > _MOST_FIELDS:
+        if len(fields) >= _MOST_FIELDS:
             break
     return fields

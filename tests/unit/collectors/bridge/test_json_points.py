@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from collectors.bridge import json_points
-from collectors.bridge.points import Point
+from collectors.bridge.points import Point, fields_of
 from streams.wire.errors import Reject
 
 
@@ -77,3 +77,9 @@ def test_what_is_no_json_is_refused(value: bytes) -> None:
     """By name."""
     with pytest.raises(Reject, match="not JSON"):
         json_points.parse_document(value)
+
+
+def test_a_list_without_end_is_cut_off() -> None:
+    """The fields of an item are bounded, however they are nested."""
+    wide = {"values": {"/a": list(range(100_000)), "/b": {"c": list(range(100_000))}}}
+    assert [len(fields_of(wide["values"])), len(fields_of({"/d": wide}))] == [65_536, 65_536]
