@@ -30,6 +30,7 @@ EXTRAS = {
     "jinja2": "serve",
     "kubernetes": "kubernetes",
     "lz4": "embedded",
+    "markdown_it": "serve",
     "matplotlib": "bench",
     "mode": "pipeline",
     "pyarrow": "pipeline",

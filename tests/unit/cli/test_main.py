@@ -233,7 +233,7 @@ main(sys.argv[1:])
         ("clickhouse", "pipeline"),
         ("findings", "pipeline"),
         ("kill-switch on --because test", "pipeline"),
-        ("locality", "serve"),
+        ("serve", "pipeline"),
     ],
 )
 def test_a_wheel_without_extras(command: str, extra: str, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 SCRIPT = Path(__file__).parents[3] / "deploy/peers.sh"
 PACKAGES = (
-    "kcat", "snmp", "snmpd", "prometheus-alertmanager", "prometheus", "iproute2", "nftables", "curl",
-    "slurmctld", "slurmd", "slurm-client", "munge", "systemd",
+    "kcat", "rsyslog", "rsyslog-gnutls", "snmp", "snmpd", "prometheus-alertmanager", "prometheus", "iproute2",
+    "nftables", "curl", "slurmctld", "slurmd", "slurm-client", "munge", "systemd",
 )  # fmt: skip
 
 
@@ -74,8 +74,8 @@ def test_only_what_is_missing_is_installed_and_nothing_started(machine: Machine)
     assert done.returncode == 0, done.stderr
     install = machine.calls.read_text().splitlines()[-1]
     assert install.endswith(
-        " kcat snmp snmpd prometheus-alertmanager prometheus iproute2 nftables slurmctld slurmd slurm-client munge"
-        " systemd"
+        " kcat rsyslog rsyslog-gnutls snmp snmpd prometheus-alertmanager prometheus iproute2 nftables slurmctld slurmd"
+        " slurm-client munge systemd"
     )
     assert not machine.policy.exists()
 
