@@ -253,7 +253,7 @@ class FabricView:
             return (topology.link_row_ids.get(name, ""), *(part for end in ends for part in end))
         kind = next((kind for kind in (DEVICE, PORT, RAIL) if name.startswith(kind)), "")
         device, _, part = name.removeprefix(kind).partition("/")
-        found = topology.devices.get(device)
+        found = topology.devices.get(device) if bool(part) == (kind in (PORT, RAIL)) else None
         return () if found is None else (found.id, device, part)
 
     def part_number(self, link_id: str) -> str:

@@ -14,7 +14,7 @@ from streams.decide.core import Core
 from streams.decide.fabric_view import DEVICE, PORT, RAIL
 from streams.decide.life_cycle import NOT_BEGUN, Event
 from streams.decide.state import Remedy
-from streams.fabric.ids import Port, device_id, port_id
+from streams.fabric.ids import Port, device_id
 from streams.fabric.topology import Topology
 from streams.wire.models import ControlEffect, Endpoint, Subject
 from streams.wire.models import RemediationState as State
@@ -71,26 +71,26 @@ class _Finder:
     def name(self, old: str, identity: Identity) -> str:
         """Return the present name of a subject; its old one, marked if that names another subject now, if it is gone.
 
-        A subject that is gone and returns later is found again.
+        A subject that is gone and returns later is found again. One without a readable identity retains its name.
         """
-        plain = old.partition("#")[0]
-        if len(identity) > 3:
+        if len(identity) not in (3, 7):
+            return old
+        mark = f"#{next(filter(None, identity), '')}"
+        plain = old.removesuffix(mark)
+        if len(identity) == 7:
             found = self._link(identity)
             is_reused = plain in self._topology.links
         else:
             found = self._device(plain, *identity)
             is_reused = plain in (identity[1], device_id(identity[1])) and identity[1] in self._topology.devices
-        return found or (f"{plain}#{next(filter(None, identity))}" if is_reused else plain)
+        return found or (f"{plain}{mark}" if is_reused else plain)
 
-    def _device(self, plain: str, own_id: str, device: str, port: str) -> str:
+    def _device(self, plain: str, own_id: str, device: str, part: str) -> str:
         name = self._device_name(own_id, device)
         if name is None:
             return ""
-        if plain.startswith(PORT):
-            return port_id(Port(name, port))
-        if plain.startswith(RAIL):
-            return f"{RAIL}{name}/{port}"
-        return device_id(name) if plain.startswith(DEVICE) else name
+        kind = next((kind for kind in (DEVICE, PORT, RAIL) if plain.startswith(kind)), "")
+        return f"{kind}{name}/{part}" if part else f"{kind}{name}"
 
     def _device_name(self, own_id: str, device: str) -> str | None:
         if own_id and own_id in self._by_id:

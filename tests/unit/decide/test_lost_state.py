@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import orjson
 import pytest
 
 from lab.constants import params_of
@@ -14,6 +15,7 @@ from streams.wire.models import (
     ControlAnswer,
     ControlEffect,
     ControlKind,
+    Endpoint,
     Finding,
     Message,
     Outcome,
@@ -21,6 +23,7 @@ from streams.wire.models import (
     RemediationResult,
     Severity,
     Status,
+    Subject,
 )
 from streams.wire.models import RemediationState as State
 from streams.wire.stage import Output
@@ -175,6 +178,46 @@ def test_the_state_after_a_loss_is_the_state_before(history: Callable[[Rig], Non
     rig.advance(11)
     again = [(one.state.name, one.reason) for one in rig.published[published:] if one.state is not State.ACCEPTED]
     assert not [one for one in again if one[0] in ("APPROVED", "DENIED", "DRAINED")]
+
+
+UNKNOWN = ("p1-l0/x~s1/x", "link:p1-l0/x--s1/x", "port:p1-l0/x", "port:p1-l0", "device:p1-l0/x", "device:x9", "rail:s1")
+"""Ids that are no link of the inventory; the name of a device is in most of them."""
+
+
+def unknown(rig: Rig, name: str) -> None:
+    rig.open(subject=Subject(name, Endpoint("p1-l0", "x"), Endpoint("s1", "x"), "fabric-link", pod="p1"))
+    assert rig.last.target.id == name
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_decision_on_a_link_that_the_inventory_lacks_is_not_made_again(name: str) -> None:
+    """Its target retains its name, and the denied action is retained."""
+    rig = Rig()
+    unknown(rig, name)
+    before, published = known(rig.stage), list(rig.published)
+    rig.lose()
+    rig.advance(11)
+    assert (known(rig.stage), rig.published) == (before, published)
+
+
+UNREADABLE = (["id-1"], ["", "p1-l0"], ["", "", ""], ["a", "b", "c", "d"], ["", "gone", ""])
+
+
+@pytest.mark.parametrize(
+    "history", [approved, lambda rig: unknown(rig, "link:p1-l0/x#2--s1/x")], ids=["own", "unknown"]
+)
+@pytest.mark.parametrize("target", UNREADABLE, ids="/".join)
+def test_a_target_without_a_readable_identity_retains_its_name(
+    history: Callable[[Rig], None], target: list[str]
+) -> None:
+    """The identity in the memory is of another version, or its device is gone."""
+    rig = Rig()
+    history(rig)
+    memory = {**orjson.loads(rig.last.memory), "target": target}
+    rig.published[-1] = replace(rig.last, memory=orjson.dumps(memory).decode())
+    before = known(rig.stage)
+    rig.lose()
+    assert known(rig.stage) == before
 
 
 def test_a_rejected_finding_is_decided_again_only_if_it_changes() -> None:
