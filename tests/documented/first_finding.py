@@ -203,7 +203,7 @@ def main(arguments: list[str]) -> int:
     if reason := reason_not_to_run():
         sys.stderr.write(f"first_finding: {reason}\n")
         return 2
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         agents, home = Path(temporary) / "agents", Path(temporary) / "noc"
         agents.mkdir()
         home.mkdir()
