@@ -58,7 +58,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "sink": ("persist",),
     "notifier": ("notify",),
     "tickets": ("tickets",),
-    "locality": ("locality", "--port", "0"),
+    "locality": ("serve", "--port", "0"),
     "gnmi": ("collect", "gnmi", "--targets", "{targets}"),
     "snmp": ("collect", "snmp", "--targets", "{targets}", "--set", "community=public"),
     "bridge": ("collect", "bridge", "--set", f"topics={_FEED}"),
