@@ -30,16 +30,32 @@ class NullPublisher:
         await asyncio.Event().wait()
 
 
-class _FirstReadings:
-    """A Publisher that queues the first samples of each device, records the errors of others, and discards the rest."""
+class _Attempts:
+    """The errors of unreachable devices; the base of Publishers that wait for a device's first records."""
 
     def __init__(self) -> None:
-        self._seen: set[str] = set()
-        self.ready: asyncio.Queue[Samples] = asyncio.Queue()
         self.errors: dict[str, str] = {}
         """The last error of each unreachable device."""
         self.failed_s: dict[str, float] = {}
         """The time of each device's first error, by the loop's clock."""
+
+    def note(self, record: Record) -> None:
+        """Record the error of a status; ignore other records."""
+        if record.topic is COLLECTOR_STATUS:
+            status = decode(COLLECTOR_STATUS, record.value, record.headers)
+            assert isinstance(status, CollectorStatus)
+            if not status.reachable and status.error:
+                self.errors[status.device] = status.error
+                self.failed_s.setdefault(status.device, asyncio.get_running_loop().time())
+
+
+class _FirstReadings(_Attempts):
+    """A Publisher that queues the first samples of each device, records the errors of others, and discards the rest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+        self.ready: asyncio.Queue[Samples] = asyncio.Queue()
 
     def offer(self, record: Record, rows: int = 0) -> bool:
         if record.topic is SAMPLES:
@@ -48,24 +64,16 @@ class _FirstReadings:
             if samples.device not in self._seen:
                 self._seen.add(samples.device)
                 self.ready.put_nowait(samples)
-        elif record.topic is COLLECTOR_STATUS:
-            status = decode(COLLECTOR_STATUS, record.value, record.headers)
-            assert isinstance(status, CollectorStatus)
-            if not status.reachable and status.error:
-                self.errors[status.device] = status.error
-                self.failed_s.setdefault(status.device, asyncio.get_running_loop().time())
+        self.note(record)
         return True
 
 
-class _FirstFacts:
+class _FirstFacts(_Attempts):
     """A Publisher that records the newest facts of each device and the errors of others, and discards the rest."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.facts: dict[tuple[str, Source], Facts] = {}
-        self.errors: dict[str, str] = {}
-        """The last error of each unreachable device."""
-        self.failed_s: dict[str, float] = {}
-        """The time of each device's first error, by the loop's clock."""
         self.changed_s = 0.0
         """The time of the last facts, by the loop's clock."""
 
@@ -75,12 +83,7 @@ class _FirstFacts:
             assert isinstance(facts, Facts)
             self.facts[facts.device, facts.source] = facts
             self.changed_s = asyncio.get_running_loop().time()
-        elif record.topic is COLLECTOR_STATUS:
-            status = decode(COLLECTOR_STATUS, record.value, record.headers)
-            assert isinstance(status, CollectorStatus)
-            if not status.reachable and status.error:
-                self.errors[status.device] = status.error
-                self.failed_s.setdefault(status.device, asyncio.get_running_loop().time())
+        self.note(record)
         return True
 
     def missing(self, devices: Iterable[str], after_s: float = 0.0) -> set[str]:

@@ -36,7 +36,7 @@ _FIELDS = re.compile(r"\S{1,255} (\S{1,64}) \S{1,128} \S{1,32} (?:-|(?:\[[^\]]{0
 _CTIME = re.compile(r"\[(?:[A-Z][a-z]{2}) ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})\] ?", _A)
 _SYSLOG = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d{1,9})? ", _A)
 _TAG = re.compile(r"\S{1,255} ([\w./-]{1,64})(?:\[\d{1,10}\])?: ?", _A)
-_MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[at : at + 3]: at // 3 + 1 for at in range(0, 36, 3)}
+MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[at : at + 3]: at // 3 + 1 for at in range(0, 36, 3)}
 _DAY_NS = 86_400 * _S
 
 
@@ -141,11 +141,11 @@ def _yearless(text: re.Match[str], now_ns: int) -> int | None:
 
 def _local(year: int, month: str, day: str, hour: str, minute: str, second: str) -> int | None:
     """Return the time in the machine's own zone, which the writers of such lines use."""
-    if month not in _MONTHS:
+    if month not in MONTHS:
         return None
     try:
-        datetime(year, _MONTHS[month], int(day), int(hour), int(minute), min(int(second), 59), tzinfo=UTC)
-        return int(time.mktime((year, _MONTHS[month], int(day), int(hour), int(minute), int(second), 0, 0, -1))) * _S
+        datetime(year, MONTHS[month], int(day), int(hour), int(minute), min(int(second), 59), tzinfo=UTC)
+        return int(time.mktime((year, MONTHS[month], int(day), int(hour), int(minute), int(second), 0, 0, -1))) * _S
     except (ValueError, OverflowError):
         return None
 

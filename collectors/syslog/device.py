@@ -8,6 +8,7 @@ import structlog
 from collectors.core.clock import AHEAD_NS, ClockSkew
 from collectors.core.context import DeviceEvent, Emitter
 from collectors.core.metrics import CollectorMetrics
+from collectors.core.token_bucket import TokenBucket
 from collectors.host.rate_limit import RateLimitedEmitter
 from collectors.syslog.lines import Line
 from collectors.syslog.link_states import LinkStates
@@ -25,21 +26,6 @@ _BEHIND_NS = 10_000_000_000
 _MOST_PATHS = 256
 """Limit of remembered lines, by which the same line on another path is found."""
 _LINK = (EventKind.LINK_UP, EventKind.LINK_DOWN)
-
-
-class Bucket:
-    """A rate limit: `per_s` lines, and a burst."""
-
-    def __init__(self, per_s: float, burst: float) -> None:
-        self._per_s, self._burst = per_s, burst
-        self._tokens, self._at_s = burst, 0.0
-
-    def take(self, now_s: float) -> bool:
-        """Return whether one more line is within the limit."""
-        tokens = min(self._burst, self._tokens + max(0.0, now_s - self._at_s) * self._per_s)
-        self._at_s = now_s
-        self._tokens = tokens - (tokens >= 1)
-        return tokens >= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +48,7 @@ class SyslogDevice:
         self._zone = configured_zone(zone)
         self.ports = ports
         self._metrics = metrics
-        self._bucket = Bucket(params.lines_per_s, params.lines_burst)
+        self._bucket = TokenBucket(params.lines_per_s, params.lines_burst, 0.0)
         self._clock = ClockSkew()
         self._states = LinkStates()
         self._paths: OrderedDict[tuple[Stamp, str, str], str] = OrderedDict()
@@ -81,7 +67,7 @@ class SyslogDevice:
 
     def admits(self, now_s: float) -> bool:
         """Return whether one more line is within the device's limit; a refused one is counted."""
-        if self._bucket.take(now_s):
+        if self._bucket.admits(now_s):
             return True
         self._dropped += 1
         self._metrics.add("throttled", self.name)

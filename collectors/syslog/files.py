@@ -11,7 +11,7 @@ import structlog
 from collectors.core.context import CollectorContext
 from collectors.host.event_listener import LogPositions, Tally
 from collectors.host.log_file import LogFile
-from collectors.host.log_sources import Place, place_of
+from collectors.host.log_sources import place_of
 from collectors.syslog.device import Arrival
 from collectors.syslog.params import Params
 from collectors.syslog.receiver import Receiver
@@ -83,7 +83,7 @@ class Files:
     def note(self) -> None:
         """Record the positions, unless an event of a line that was read waits."""
         if self._files and not self._receiver.waits:
-            places = {path: _stored(file.place()) for path, file in self._files.items()}
+            places = {path: asdict(file.place()) for path, file in self._files.items()}
             self._positions.note(self._tally.events, places)
 
     def save(self) -> None:
@@ -95,7 +95,3 @@ class Files:
         self.note()
         for file in self._files.values():
             file.close()
-
-
-def _stored(place: Place) -> dict[str, Any]:
-    return asdict(place)

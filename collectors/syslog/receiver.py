@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 import structlog
 
 from collectors.core.context import CollectorContext, Emitter, StatusReporter
+from collectors.core.token_bucket import TokenBucket
 from collectors.dialout.params import Peer, Target, candidates
-from collectors.syslog.device import Arrival, Bucket, SyslogDevice
+from collectors.syslog.device import Arrival, SyslogDevice
 from collectors.syslog.lines import Line, host_name, parse
 from collectors.syslog.params import Params
 from collectors.syslog.port_names import PortNames, known_ports
@@ -40,7 +41,7 @@ class Receiver:
         self._resolver = NameResolver(self._topology)
         self._devices: dict[str, SyslogDevice] = {}
         self._statuses: dict[str, StatusReporter] = {}
-        self._relays: dict[str, Bucket] = {}
+        self._relays: dict[str, TokenBucket] = {}
 
     def configure(self, targets: Iterable[Target], inventory: Inventory) -> None:
         """Set the targets, and the inventory with the names of devices and ports."""
@@ -95,7 +96,7 @@ class Receiver:
             device = self._device(sender.name)
             if not device.admits(arrival.now_s):
                 return
-        elif sender is not None and not self._relay(sender.name).take(arrival.now_s):
+        elif sender is not None and not self._relay(sender.name).admits(arrival.now_s):
             self._metrics.add("throttled", sender.name)
             return
         try:
@@ -130,10 +131,10 @@ class Receiver:
         for own in self._devices.values():
             own.end(self._clock.now_ns())
 
-    def _relay(self, name: str) -> Bucket:
+    def _relay(self, name: str) -> TokenBucket:
         params = self._params
         factor = params.relay_factor
-        return self._relays.setdefault(name, Bucket(factor * params.lines_per_s, factor * params.lines_burst))
+        return self._relays.setdefault(name, TokenBucket(factor * params.lines_per_s, factor * params.lines_burst, 0.0))
 
     def _device(self, name: str) -> SyslogDevice:
         own = self._devices.get(name)

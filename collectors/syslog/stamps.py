@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
+from collectors.host.lines import MONTHS
+
 _A = re.ASCII
 _CLOCK = r"(?P<h>\d{1,2}):(?P<m>\d\d):(?P<s>\d\d)(?:[.,:](?P<f>\d{1,9})(?:\.\d{1,9})?)?"
 _OFFSET = r"(?P<offset>Z|[+-]\d\d:?\d\d)?"
@@ -26,7 +28,6 @@ _FORMS = tuple(
     )
 )
 _UPTIME = re.compile(r"[*.]?(?:(?:\d{1,3}[ywdh]){1,3}|\d{1,3}:\d\d:\d\d)(?=: )", _A)
-_MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[at : at + 3]: at // 3 + 1 for at in range(0, 36, 3)}
 _HOURS = {
     "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "WEST": 1, "BST": 1, "CET": 1, "MET": 1, "CEST": 2, "MEST": 2, "EET": 2,
     "EEST": 3, "MSK": 3, "SGT": 8, "HKT": 8, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "EST": -5, "EDT": -4,
@@ -83,7 +84,7 @@ def read_stamp(text: str, start: int) -> tuple[Stamp | None, int]:
 
 def _stamp(found: re.Match[str]) -> Stamp | None:
     parts = found.groupdict()
-    month = int(parts["number"]) if parts.get("number") else _MONTHS.get(parts.get("month") or "", 0)
+    month = int(parts["number"]) if parts.get("number") else MONTHS.get(parts.get("month") or "", 0)
     hour, minute, second = int(parts["h"]), int(parts["m"]), int(parts["s"])
     if parts["unset"] or hour > 23 or minute > 59 or second > 60 or not month:
         return None

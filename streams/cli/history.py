@@ -11,6 +11,7 @@ import typer
 
 from streams.cli.options import TIMES, AsJson, Bootstrap, Config, ns_of, settings_of
 from streams.cli.printing import Output, OutputForm, echo, fail, form_of, print_lines, print_rows, print_text
+from streams.report.job import MIN_COVERAGE
 from streams.wire.topics import OPERATOR
 
 if TYPE_CHECKING:
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 
 
 Moment = datetime | None
-
-MIN_COVERAGE = 0.95
-"""The required share of the time of all ports. It tolerates a collector's restart of a minute per hour, but not a rail
-of eight without a source."""
 
 
 def job(

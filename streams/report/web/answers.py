@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from itertools import islice
 from typing import Any, TypeVar
 
 import orjson
@@ -17,6 +18,7 @@ from streams.fabric.inventory import Inventory
 from streams.locality.distance import UnknownHost
 from streams.locality.fabric_state import Usability
 from streams.report.explanation import explain_finding
+from streams.report.job import MIN_COVERAGE
 from streams.report.job.render_verdict import verdict_lines
 from streams.report.job.summary import summaries
 from streams.report.job.verdict import job_verdict
@@ -35,8 +37,6 @@ from streams.wire.models import Control, ControlKind, Finding, Remediation
 
 MAX_ROWS = 500
 """The limit of rows of a list; the rest is counted."""
-MIN_COVERAGE = 0.95
-"""As `railsight job` requires."""
 HISTORY_DAYS = 28
 NEIGHBORS = 8
 BEHIND_NS = 60_000_000_000
@@ -87,14 +87,19 @@ class Answers:
             "problem": self.locality.problem(),
             "sources_up": sum(row.state is SourceState.UP for row in rows),
             "sources": sum(row.state is not SourceState.ENDED for row in rows),
-            "problems": [row.as_dict(now_ns) for row in rows if row.has_problem][:MAX_ROWS],
+            "problems": [row.as_dict(now_ns) for row in islice((one for one in rows if one.has_problem), MAX_ROWS)],
             "stages": stages,
         }
 
-    def _sources(self, now_ns: int) -> list[SourceRow]:
-        topology = self._state.topology
-        inventory = None if topology is None else Inventory(tuple(topology.devices.values()))
-        return source_rows(self._state.statuses.values(), inventory, now_ns)
+    def _sources(self, now_ns: int, device: str = "") -> list[SourceRow]:
+        """Return the sources of one device, by default of all."""
+        topology, statuses = self._state.topology, self._state.statuses.values()
+        devices = () if topology is None else topology.devices.values()
+        return source_rows(
+            (one for one in statuses if device in ("", one.device)),
+            Inventory(tuple(one for one in devices if device in ("", one.name))),
+            now_ns,
+        )
 
     def findings(self, wanted: FindingFilter) -> Json:
         """Return the open findings that a filter selects, causes first and the most severe on top."""
@@ -112,9 +117,7 @@ class Answers:
     def _finding(self, finding: Finding, acked: Mapping[str, Control]) -> Json:
         ack = acked.get(finding.id)
         return {
-            **plain(finding),
-            "slug": finding.condition.slug,
-            "rank": finding.severity.name.lower(),
+            **_named(finding),
             "started_ns": finding.started_at_ns,
             "acknowledged_by": "" if ack is None else ack.actor or "unknown",
             "ends": sorted({end.device for end in (finding.subject.a, finding.subject.z) if end is not None}),
@@ -187,7 +190,7 @@ class Answers:
             "jobs": topology.jobs_on([name], now_ns),
             "findings": [self._finding(one, acked) for one in about],
             "links": [_link(link, name, worst.get(link.id)) for link in topology.links_of.get(name, ())],
-            "sources": [row.as_dict(now_ns) for row in self._sources(now_ns) if row.device == name],
+            "sources": [row.as_dict(now_ns) for row in self._sources(now_ns, name)],
             "remediations": [_remediation(one) for one in self._state.remediations.values() if one.target.id in names],
             "controls": [
                 plain(one)
@@ -195,7 +198,7 @@ class Answers:
                 if one.subject_id in names and one.kind is not ControlKind.ACKNOWLEDGE and is_active(one, now_ns)
             ],
             **self._neighborhood(name),
-            "past": [{**plain(one), "slug": one.condition.slug, "rank": one.severity.name.lower()} for one in past],
+            "past": [_named(one) for one in past],
             "no_past": no_past,
         }
 
@@ -229,6 +232,11 @@ class Answers:
             return await self._stored(lambda clickhouse: query_past_findings(clickhouse, name, since_ns)), ""
         except (Retry, Misconfigured) as error:
             return [], str(error).splitlines()[0]
+
+
+def _named(finding: Finding) -> Json:
+    """Return the record of a finding, with the names of its condition and severity on the pages."""
+    return {**plain(finding), "slug": finding.condition.slug, "rank": finding.severity.name.lower()}
 
 
 def _concerns(finding: Finding, device: str) -> bool:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streams.cli.history import MIN_COVERAGE
 from streams.cli.main import main
 from streams.detect.detectors.telemetry_stale import StaleParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
+from streams.report.job import MIN_COVERAGE
 from streams.report.job.render_verdict import verdict_lines
 from streams.report.job.verdict import Verdict, job_verdict
 from streams.wire import topics
