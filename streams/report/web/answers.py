@@ -187,7 +187,7 @@ class Answers:
         past, no_past = await self._past(name, now_ns)
         return {
             "device": topology.devices[name]._asdict(),
-            "jobs": topology.jobs_on([name], now_ns),
+            "jobs": self._jobs_on(name, now_ns),
             "findings": [self._finding(one, acked) for one in about],
             "links": [_link(link, name, worst.get(link.id)) for link in topology.links_of.get(name, ())],
             "sources": [row.as_dict(now_ns) for row in self._sources(now_ns, name)],
@@ -201,6 +201,12 @@ class Answers:
             "past": [_named(one) for one in past],
             "no_past": no_past,
         }
+
+    def _jobs_on(self, name: str, now_ns: int) -> tuple[str, ...]:
+        """Return the jobs on a device by the inventory and, once they are read, by the schedulers."""
+        current = self.locality.current
+        topology = self._state.topology if current is None else current.locality.groups.topology
+        return () if topology is None else topology.jobs_on([name], now_ns)
 
     def _worst_by_subject(self) -> dict[str, Finding]:
         worst: dict[str, Finding] = {}

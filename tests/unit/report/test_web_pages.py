@@ -5,6 +5,7 @@ import json
 import time
 from base64 import b64encode
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import pytest
 from lab.world.demo_fabric import DemoShape, inventory
 from streams.config.kafka import KafkaSettings
 from streams.config.settings import Settings
+from streams.fabric.inventory import Job
 from streams.fabric.topology import Topology
 from streams.locality.groups import Groups
 from streams.locality.model import Knowledge, Locality
@@ -120,12 +122,12 @@ class Client:
         )
 
 
-def client(found: TopState, params: LocalityParams | None = None) -> Client:
+def client(found: TopState, params: LocalityParams | None = None, topology: Topology = TOPOLOGY) -> Client:
     """Return a client of the application; ClickHouse and Kafka do not answer."""
     settings = Settings.model_validate({"kafka": {"bootstrap": "127.0.0.1:1"}, "store": {"url": "http://127.0.0.1:1"}})
     params = params or LocalityParams()
     service = LocalityService(KafkaSettings(), params, lambda: NOW_NS, time.monotonic)
-    locality = Locality(Groups(TOPOLOGY), Knowledge(), NOW_NS)
+    locality = Locality(Groups(topology), Knowledge(), NOW_NS)
     service.current = Current(locality, version_of(locality))
     return Client(application(Answers(settings, found, service, lambda: NOW_NS), params, TOKEN))
 
@@ -196,6 +198,13 @@ def test_a_device_has_its_links_findings_sources_and_neighbors() -> None:
     page = answers.get("/devices/pod1-host1", headers=PAGE)
     assert f"/devices/{LINK.upper.device}" in links_of(page.text)
     assert answers.get("/devices/pod1-leaf1", headers=PAGE).status_code == 200
+
+
+def test_a_device_has_the_jobs_of_the_schedulers_too() -> None:
+    """The inventory of a site seldom has jobs; they are on a topic of their own."""
+    job = Job("4711", "pod1-host1", datetime.fromtimestamp(NOW_NS / 1e9 - 60, UTC))
+    answers = client(state(), topology=TOPOLOGY.with_jobs((job,)))
+    assert answers.get("/v1/devices/pod1-host1", headers=BEARER).json()["jobs"] == ["4711"]
 
 
 def test_health_without_a_report_is_unknown_and_not_good() -> None:
