@@ -5,10 +5,11 @@ import http.client
 import json
 import os
 import signal
+import stat
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from aiokafka.errors import KafkaError
 
 from streams.config.kafka import KafkaSettings
 from tests.e2e.processes import Marked, descendants, listening, once, parts, pid_of, railsight, until
+from tests.fixtures.changing_folder import paths_below
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -93,7 +95,12 @@ def check_secrets(up: Marked, data: Path, given: str) -> None:
     for pid in children:
         shown = Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes()
         assert not [secret for secret in secrets if secret in shown], shown
-    open_to_others = [path for path in data.rglob("*") if not path.is_symlink() and path.lstat().st_mode & 0o077]
+    open_to_others = []
+    for path in paths_below(data):
+        with suppress(FileNotFoundError):
+            mode = path.lstat().st_mode
+            if not stat.S_ISLNK(mode) and mode & 0o077:
+                open_to_others.append(path)
     assert open_to_others == []
 
 

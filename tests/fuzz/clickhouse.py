@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
+from tests.fixtures.changing_folder import paths_below
 from tests.fuzz.clickhouse_grammar import Grammar, Request, Targets, Vocabulary
 
 _WRITER, _READER = User("default", "fuzz-writer"), User("reader", "fuzz-reader", read_only=True)
@@ -252,7 +253,7 @@ def _header(text: str) -> str:
 def files_of(folder: Path) -> dict[str, tuple[int, str]]:
     """Return the mode and the digest of every file and folder below a folder."""
     found = {}
-    for path in folder.rglob("*"):
+    for path in paths_below(folder):
         with suppress(FileNotFoundError):
             mode = path.lstat().st_mode
             content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
