@@ -77,4 +77,6 @@ def components(
         found["gpu", name] = Component(
             name, "gpu", gpu.part_number or gpu.model, gpu.serial, gpu.firmware, aliases
         )  # fmt: skip
+        if gpu.clique:
+            found["nvlink-domain", gpu.clique] = Component(gpu.clique, "nvlink-domain")
     return tuple(component for _, component in sorted(found.items()))

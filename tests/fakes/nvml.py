@@ -4,6 +4,7 @@ Names, numbers, shapes of answers and the ways to refuse are those of nvidia-ml-
 where the package is installed.
 """
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,8 +38,31 @@ class FakeGpu:
     """Error counters by link and kind; a missing link does not exist."""
     is_active: dict[int, bool] = field(default_factory=dict)
     fields: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Field values by field and link."""
+    """Field values by field and link; the driver refuses all others."""
+    power_limits: tuple[int, int] | None = None
+    """The enforced and the configured limit in mW."""
+    fabric: tuple[int, int] | None = None
+    """The state and the health mask of a GPU of an NVLink fabric; its clique is 7 of the cluster 01...10."""
+    counts_link_errors: bool = True
+    """False for NVLink 5, whose driver no longer has nvmlDeviceGetNvLinkErrorCounter."""
     is_lost: bool = False
+
+
+class _FabricInfoV2(ctypes.Structure):
+    _fields_ = (
+        ("version", ctypes.c_uint), ("clusterUuid", ctypes.c_uint8 * 16), ("status", ctypes.c_uint),
+        ("cliqueId", ctypes.c_uint32), ("state", ctypes.c_uint8), ("healthMask", ctypes.c_uint32),
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__(version=0x02000024)
+
+
+class _FabricInfoV3(ctypes.Structure):
+    _fields_ = (*_FabricInfoV2._fields_, ("healthSummary", ctypes.c_uint8))
+
+    def __init__(self) -> None:
+        super().__init__(version=0x3000028)
 
 
 @dataclass
@@ -57,6 +81,9 @@ class _Value:
     uiVal: int = 0  # noqa: N815 — the library's name
     ulVal: int = 0  # noqa: N815 — the library's name
     ullVal: int = 0  # noqa: N815 — the library's name
+    sllVal: int = 0  # noqa: N815 — the library's name
+    siVal: int = 0  # noqa: N815 — the library's name
+    usVal: int = 0  # noqa: N815 — the library's name
 
 
 @dataclass
@@ -89,27 +116,27 @@ class FakeNvml:
     NVML_ERROR_LIBRARY_NOT_FOUND = 12
     NVML_ERROR_FUNCTION_NOT_FOUND = 13
     NVML_ERROR_GPU_IS_LOST = 15
+    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25
     NVML_TEMPERATURE_GPU = 0
     NVML_NVLINK_MAX_LINKS = 36
     NVML_NVLINK_ERROR_DL_REPLAY = 0
+    NVML_NVLINK_ERROR_DL_RECOVERY = 1
     NVML_NVLINK_ERROR_DL_CRC_FLIT = 2
     NVML_NVLINK_ERROR_DL_CRC_DATA = 3
     NVML_VOLATILE_ECC = 0
     NVML_AGGREGATE_ECC = 1
     NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
-    NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX = 138
-    NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX = 139
-    NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES = 202
-    NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES = 204
-    NVML_VALUE_TYPE_UNSIGNED_INT = 1
-    NVML_VALUE_TYPE_UNSIGNED_LONG = 2
     NVML_VALUE_TYPE_UNSIGNED_LONG_LONG = 3
     nvmlEventTypeXidCriticalError = 0x8  # noqa: N815 — the library's name
+    c_nvmlGpuFabricInfo_v2_t = _FabricInfoV2  # noqa: N815 — the library's name
+    c_nvmlGpuFabricInfo_v3_t = _FabricInfoV3  # noqa: N815 — the library's name
 
     def __init__(self, gpus: Sequence[FakeGpu] = (), refuses: int = NVML_SUCCESS) -> None:
         self.gpus = list(gpus)
         self.refuses = refuses
         """The result of nvmlInit."""
+        self.fabric_forms = {0x02000024, 0x3000028}
+        """The versions of the fabric's structure that the driver fills; the second came with 580."""
         self.is_open = False
         self.xids: list[tuple[FakeGpu, int]] = []
         self.watched: list[FakeGpu] = []
@@ -177,7 +204,26 @@ class FakeNvml:
     def nvmlDeviceGetNvLinkErrorCounter(  # noqa: N802 — the library's name
         self, handle: FakeGpu, link: int, counter: int
     ) -> int:
-        return self._has(self._check(handle).links[link].get(counter))
+        if not self._check(handle).counts_link_errors:
+            raise NVMLError(self.NVML_ERROR_FUNCTION_NOT_FOUND)
+        return self._has(handle.links[link].get(counter))
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: FakeGpu) -> int:  # noqa: N802 — the library's name
+        return self._has((self._check(handle).power_limits or (None, None))[0])
+
+    def nvmlDeviceGetPowerManagementLimit(self, handle: FakeGpu) -> int:  # noqa: N802 — the library's name
+        return self._has((self._check(handle).power_limits or (None, None))[1])
+
+    def nvmlDeviceGetGpuFabricInfoV(self, handle: FakeGpu, reference: Any) -> int:  # noqa: N802 — the library's name
+        info = reference._obj
+        if info.version not in self.fabric_forms:
+            raise NVMLError(self.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
+        if (fabric := self._check(handle).fabric) is None:
+            raise NVMLError(self.NVML_ERROR_NOT_SUPPORTED)
+        info.clusterUuid[:] = range(1, 17)
+        info.cliqueId = 7
+        info.state, info.healthMask = fabric
+        return NVML_SUCCESS
 
     def nvmlDeviceGetFieldValues(  # noqa: N802 — the library's name
         self, handle: FakeGpu, wanted: Sequence[tuple[int, int]]

@@ -182,6 +182,42 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """of one communicator"""
     COLLECTIVE_RANK: _Metric.ValueType  # 177
     """of a GPU; index: the group of ranks that it belongs to"""
+    NVLINK_LINKS: _Metric.ValueType  # 200
+    """NVLink 5, fabric and clocks of a GPU.
+    gauge: the links that the GPU has
+    """
+    NVLINK_LINKS_UP: _Metric.ValueType  # 201
+    """gauge: the active ones of them"""
+    NVLINK_RECOVERIES: _Metric.ValueType  # 202
+    """counter; index: link. The link trained again after errors"""
+    NVLINK_FAILED_RECOVERIES: _Metric.ValueType  # 203
+    NVLINK_RX_ERRORS: _Metric.ValueType  # 204
+    NVLINK_INTEGRITY_ERRORS: _Metric.ValueType  # 205
+    NVLINK_TX_DISCARDS: _Metric.ValueType  # 206
+    NVLINK_EFFECTIVE_ERRORS: _Metric.ValueType  # 207
+    """left after FEC; the link sends the data again"""
+    NVLINK_SYMBOL_ERRORS: _Metric.ValueType  # 208
+    NVLINK_EFFECTIVE_BER: _Metric.ValueType  # 209
+    """gauge; index: link. As the GPU computes it since its reset"""
+    NVLINK_SYMBOL_BER: _Metric.ValueType  # 210
+    NVLINK_RAW_BER: _Metric.ValueType  # 211
+    """before FEC: never 0 on a healthy link"""
+    GPU_FABRIC_STATE: _Metric.ValueType  # 212
+    """gauge: 1 not started, 2 in progress, 3 registered with the fabric manager"""
+    GPU_FABRIC_FAULTS: _Metric.ValueType  # 213
+    """gauge, 1 or 0; index: bandwidth, route recovery, route, time-out, setup, partition, manager"""
+    GPU_CLOCK_LIMITED_NS: _Metric.ValueType  # 214
+    """counter; index: 0 power cap, 1 thermal by software, 2 thermal by hardware, 3 brake"""
+    GPU_POWER_LIMIT_W: _Metric.ValueType  # 215
+    """gauge: in force, the lowest of all that limit it"""
+    GPU_POWER_LIMIT_SET_W: _Metric.ValueType  # 216
+    """gauge: as configured"""
+    GPU_ROWS_REMAPPED: _Metric.ValueType  # 217
+    """counter; index: 0 for correctable errors, 1 for uncorrectable ones"""
+    GPU_ROW_REMAP_STATE: _Metric.ValueType  # 218
+    """gauge, 1 or 0; index: 0 pending until a reset, 1 failed"""
+    GPU_RECOVERY_ACTION: _Metric.ValueType  # 219
+    """gauge: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and reset, 5 IMEX, 6 bus, 7 system"""
 
 class Metric(_Metric, metaclass=_MetricEnumTypeWrapper): ...
 
@@ -340,4 +376,40 @@ COLLECTIVE_RANKS: Metric.ValueType  # 176
 """of one communicator"""
 COLLECTIVE_RANK: Metric.ValueType  # 177
 """of a GPU; index: the group of ranks that it belongs to"""
+NVLINK_LINKS: Metric.ValueType  # 200
+"""NVLink 5, fabric and clocks of a GPU.
+gauge: the links that the GPU has
+"""
+NVLINK_LINKS_UP: Metric.ValueType  # 201
+"""gauge: the active ones of them"""
+NVLINK_RECOVERIES: Metric.ValueType  # 202
+"""counter; index: link. The link trained again after errors"""
+NVLINK_FAILED_RECOVERIES: Metric.ValueType  # 203
+NVLINK_RX_ERRORS: Metric.ValueType  # 204
+NVLINK_INTEGRITY_ERRORS: Metric.ValueType  # 205
+NVLINK_TX_DISCARDS: Metric.ValueType  # 206
+NVLINK_EFFECTIVE_ERRORS: Metric.ValueType  # 207
+"""left after FEC; the link sends the data again"""
+NVLINK_SYMBOL_ERRORS: Metric.ValueType  # 208
+NVLINK_EFFECTIVE_BER: Metric.ValueType  # 209
+"""gauge; index: link. As the GPU computes it since its reset"""
+NVLINK_SYMBOL_BER: Metric.ValueType  # 210
+NVLINK_RAW_BER: Metric.ValueType  # 211
+"""before FEC: never 0 on a healthy link"""
+GPU_FABRIC_STATE: Metric.ValueType  # 212
+"""gauge: 1 not started, 2 in progress, 3 registered with the fabric manager"""
+GPU_FABRIC_FAULTS: Metric.ValueType  # 213
+"""gauge, 1 or 0; index: bandwidth, route recovery, route, time-out, setup, partition, manager"""
+GPU_CLOCK_LIMITED_NS: Metric.ValueType  # 214
+"""counter; index: 0 power cap, 1 thermal by software, 2 thermal by hardware, 3 brake"""
+GPU_POWER_LIMIT_W: Metric.ValueType  # 215
+"""gauge: in force, the lowest of all that limit it"""
+GPU_POWER_LIMIT_SET_W: Metric.ValueType  # 216
+"""gauge: as configured"""
+GPU_ROWS_REMAPPED: Metric.ValueType  # 217
+"""counter; index: 0 for correctable errors, 1 for uncorrectable ones"""
+GPU_ROW_REMAP_STATE: Metric.ValueType  # 218
+"""gauge, 1 or 0; index: 0 pending until a reset, 1 failed"""
+GPU_RECOVERY_ACTION: Metric.ValueType  # 219
+"""gauge: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and reset, 5 IMEX, 6 bus, 7 system"""
 Global___Metric: _TypeAlias = Metric  # noqa: Y015

@@ -419,10 +419,10 @@ class Component(_message.Message):
     ALIAS_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """port, slot or GPU"""
+    """port, slot or GPU; of an NVLink domain, its cluster and clique"""
     kind: _builtins.str
     """Optional from here.
-    nic, transceiver, gpu, bios, asic
+    nic, transceiver, gpu, bios, asic, nvlink-domain
     """
     part_number: _builtins.str
     serial: _builtins.str
