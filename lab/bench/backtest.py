@@ -86,15 +86,15 @@ def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, 
     )  # fmt: skip
 
 
-def speed_lines(found: BacktestSpeeds) -> list[str]:
-    """Return the speeds as text."""
+def speed_lines(found: BacktestSpeeds, load_s: float = 1.0) -> list[str]:
+    """Return the speeds as text; `/load` is the CPU time divided by the seconds of the reference load."""
     return [
         found.machine,
         f"{found.ports:,} ports for {found.seconds:g} s: {found.port_samples:,} port-samples in {found.messages:,}"
         f" readings, {found.values:,} values, {found.file_bytes / 1e6:,.0f} MB of Parquet",
-        f"{'':18}{'port-samples/s per core':>23}{'CPU s per million':>17}",
+        f"{'':18}{'port-samples/s per core':>23}{'CPU s per million':>17}{'/load':>8}",
         *(
-            f"{name:<18}{value:>23,.0f}{1e6 / value:>17.2f}"
+            f"{name:<18}{value:>23,.0f}{1e6 / value:>17.2f}{1e6 / value / load_s:>8.2f}"
             for name, value in (
                 ("backtest", found.whole), ("reading alone", found.reading), ("stages alone", found.stages),
             )

@@ -45,18 +45,22 @@ def ratios(costs: Sequence[Cost]) -> list[float]:
     return found
 
 
-def lines(costs: Sequence[Cost], many: int, what: str) -> list[str]:
-    """Return a text table. `what` is the plural of the counted values, `many` the number that a figure is for."""
+def lines(costs: Sequence[Cost], many: int, what: str, load_s: float = 1.0) -> list[str]:
+    """Return a text table. `what` is the plural of the counted values, `many` the number that a figure is for.
+
+    The last column is the figure divided by the seconds of the reference load.
+    """
     first = max([4, *(len(cost.load) for cost in costs)])
     second = max([6, *(len(cost.client) for cost in costs)])
     unit = f"CPU s / {many:,} {what}"
-    found = [f"{'load':{first}}  {'client':{second}}  {what:>12}  {unit:>{len(unit)}}  ratio"]
+    found = [f"{'load':{first}}  {'client':{second}}  {what:>12}  {unit:>{len(unit)}}  ratio   /load"]
     for cost, ratio in zip(costs, ratios(costs), strict=True):
         head = f"{cost.load:{first}}  {cost.client:{second}}"
         if cost.skipped:
             found.append(f"{head}  skipped: {cost.skipped}")
         else:
-            found.append(f"{head}  {cost.count:12,}  {per(cost, many):{len(unit)}.2f}  {ratio:5.2f}")
+            figure = per(cost, many)
+            found.append(f"{head}  {cost.count:12,}  {figure:{len(unit)}.2f}  {ratio:5.2f}  {figure / load_s:6.2f}")
     return found
 
 

@@ -214,13 +214,13 @@ def _time(kind: str, inputs: Iterable[T], call: Callable[[T], bool]) -> tuple[Ti
     return timing, sum(approved)
 
 
-def table_lines(cost: DecideCost) -> Iterator[str]:
+def table_lines(cost: DecideCost, load_s: float = 1.0) -> Iterator[str]:
     """Yield the results as a table."""
     yield (
         f"{cost.links:,} links of {cost.devices:,} devices; {cost.down:,} links down, {cost.unobserved:,} devices not"
         f" observed, {cost.isolated} links isolated; capacity built in {cost.build_s * 1e3:.0f} ms of CPU time"
     )
-    yield from timing_lines(cost.timings)
+    yield from timing_lines(cost.timings, load_s)
     yield f"approved: {', '.join(f'{count:,} of {kind}' for kind, count in cost.approved.items())}"
 
 

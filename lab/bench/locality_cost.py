@@ -97,7 +97,7 @@ def _impairments(topology: Topology, options: Options, chance: random.Random) ->
     ]
 
 
-def table_lines(cost: LocalityCost) -> Iterator[str]:
+def table_lines(cost: LocalityCost, load_s: float = 1.0) -> Iterator[str]:
     """Yield the results as a table."""
     yield f"{cost.hosts:,} hosts in {cost.units:,} units, {cost.links:,} links, {cost.findings:,} findings"
-    yield from timing_lines(cost.timings)
+    yield from timing_lines(cost.timings, load_s)

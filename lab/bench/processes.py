@@ -42,7 +42,7 @@ class ProcessCosts:
 
     def sample(self, roots: Mapping[str, int | None]) -> None:
         """Sample the process of each part and all its descendants."""
-        stats = self._stats()
+        stats = process_stats(self.proc)
         children: dict[int, list[int]] = {}
         for pid, stat in stats.items():
             children.setdefault(int(stat[_PPID]), []).append(pid)
@@ -77,18 +77,6 @@ class ProcessCosts:
             totals[used.part] = totals.get(used.part, 0) + of(used)
         return totals
 
-    def _stats(self) -> dict[int, list[str]]:
-        stats = {}
-        for entry in self.proc.iterdir():
-            if entry.name.isdigit():
-                try:
-                    line = (entry / "stat").read_text()
-                except OSError:
-                    continue  # the process has ended
-                # The name is in brackets and may contain any character, also brackets.
-                stats[int(entry.name)] = line[line.rindex(")") + 2 :].split()
-        return stats
-
     def _memory(self, pid: int, known_peak: int) -> tuple[int, int]:
         try:
             lines = (self.proc / str(pid) / "status").read_text().splitlines()
@@ -97,6 +85,37 @@ class ProcessCosts:
         fields = dict(line.split(":", 1) for line in lines if line.startswith(("VmHWM", "VmRSS")))
         sizes = {name: int(value.split()[0]) * 1024 for name, value in fields.items()}
         return sizes.get("VmRSS", 0), max(known_peak, sizes.get("VmHWM", 0))
+
+
+def process_stats(proc: Path) -> dict[int, list[str]]:
+    """Return the fields of /proc/PID/stat after the name, of every process."""
+    stats = {}
+    for entry in proc.iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "stat").read_text()
+            except OSError:
+                continue  # the process has ended
+            # The name is in brackets and may contain any character, also brackets.
+            stats[int(entry.name)] = line[line.rindex(")") + 2 :].split()
+    return stats
+
+
+def machine_and_own_cpu_s(proc: Path = Path("/proc")) -> tuple[float, float]:
+    """Return the CPU seconds so far of the whole machine, and those of this process with all its descendants."""
+    user, nice, system, _idle, _wait, irq, softirq, *_ = map(
+        int, (proc / "stat").read_text().split("\n")[0].split()[1:]
+    )
+    stats = process_stats(proc)
+    children: dict[int, list[int]] = {}
+    for pid, stat in stats.items():
+        children.setdefault(int(stat[_PPID]), []).append(pid)
+    waiting, own = [os.getpid()], 0
+    while waiting:
+        pid = waiting.pop()
+        waiting += children.get(pid, [])
+        own += sum(map(int, stats[pid][_UTIME : _STIME + 3]))  # with the children that it has waited for
+    return (user + nice + system + irq + softirq) / _TICKS_S, own / _TICKS_S
 
 
 _GIB = 1 << 20

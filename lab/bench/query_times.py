@@ -173,13 +173,14 @@ def _read_rows(client: ClickHouse, query: str) -> int:
     return sum(int(row[3]) for row in client.query(f"EXPLAIN ESTIMATE {query}"))
 
 
-def table_lines(found: QueryTimes) -> Iterator[str]:
-    """Yield the lines of the table."""
+def table_lines(found: QueryTimes, load_s: float = 1.0) -> Iterator[str]:
+    """Yield the lines of the table; `/load` is the median divided by the seconds of the reference load."""
     yield f"day: {found.day_rows:,} port-minutes"
     yield f"week: {found.week_rows:,} port-hours, {found.week_share:.1%} of the ports of the largest fabric"
-    yield f"{'range':8}{'query':34}{'median s':>10}{'longest s':>11}{'rows read':>14}{'rows':>8}"
+    yield f"{'range':8}{'query':34}{'median s':>10}{'longest s':>11}{'/load':>8}{'rows read':>14}{'rows':>8}"
     for one in found.times:
         yield (
-            f"{one.range:8}{one.name:34}{one.median_s:10.3f}{one.longest_s:11.3f}{one.read_rows:14,}{one.rows:8,}"
+            f"{one.range:8}{one.name:34}{one.median_s:10.3f}{one.longest_s:11.3f}{one.median_s / load_s:8.3f}"
+            f"{one.read_rows:14,}{one.rows:8,}"
             f"  {'yes' if one.median_s <= one.limit_s else 'NO '} at most {one.limit_s:.0f} s"
         )

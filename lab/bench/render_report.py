@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from lab.bench.load.group import METRICS
+from lab.bench.reference_load import MachineSpeed
 from lab.bench.report import Report
 from lab.bench.statistics import Spread
 from streams.wire.errors import Misconfigured
@@ -15,8 +16,8 @@ _MIB = 1 << 20
 _NAMED = 10
 
 
-def report_lines(report: Report) -> Iterator[str]:
-    """Yield the lines of the whole report."""
+def report_lines(report: Report, load_s: float = 1.0) -> Iterator[str]:
+    """Yield the lines of the whole report; `/load` is a cost divided by the seconds of the reference load."""
     load = report.load
     yield (
         f"{report.gpus:,} GPUs: {load.devices:,} devices, {load.ports:,} ports, {load.links:,} links, {METRICS} metrics"
@@ -38,7 +39,7 @@ def report_lines(report: Report) -> Iterator[str]:
         " a sender per host or switch sends single messages, which cost broker and readers more (--senders)"
     )
     yield ""
-    yield from _parts(report)
+    yield from _parts(report, load_s)
     if not report.is_sustained:
         yield (
             f"the pipeline did not keep up ({report.stored_in_window:.0%} of what was sent was stored in the window):"
@@ -67,16 +68,20 @@ def _some(what: str, names: Sequence[str]) -> Iterator[str]:
         yield f"{what}: {len(names) - _NAMED} more (--json names all)"
 
 
-def _parts(report: Report) -> Iterator[str]:
-    yield f"{'process':<14}{'CPU s':>9}{'s/M port-samples':>18}{'s/M values':>12}{'peak MiB':>10}{'MiB/min':>9}"
+def _parts(report: Report, load_s: float) -> Iterator[str]:
+    yield (
+        f"{'process':<14}{'CPU s':>9}{'cores':>8}{'s/M port-samples':>18}{'/load':>9}{'s/M values':>12}{'peak MiB':>10}"
+        f"{'MiB/min':>9}"
+    )
     for part in report.parts:
         per = part.cpu_s / report.port_samples
         yield (
-            f"{part.part:<14}{part.cpu_s:>9.2f}{per:>18.3f}{per / METRICS:>12.4f}{part.peak_bytes / _MIB:>10.0f}"
-            f"{part.growth_bytes_per_s * 60 / _MIB:>+9.1f}"
+            f"{part.part:<14}{part.cpu_s:>9.2f}{part.cpu_s / report.seconds:>8.3f}{per:>18.3f}{per / load_s:>9.3f}"
+            f"{per / METRICS:>12.4f}{part.peak_bytes / _MIB:>10.0f}{part.growth_bytes_per_s * 60 / _MIB:>+9.1f}"
         )
     yield (
-        f"{'all':<14}{report.cpu_s:>9.2f}{report.cpu_s_per_million:>18.3f}{report.cpu_s_per_million_values:>12.4f}"
+        f"{'all':<14}{report.cpu_s:>9.2f}{report.cpu_s / report.seconds:>8.3f}{report.cpu_s_per_million:>18.3f}"
+        f"{report.cpu_s_per_million / load_s:>9.3f}{report.cpu_s_per_million_values:>12.4f}"
         f"   {report.machine_used:.0%} of the machine; besides, {report.bench_cpu_s:.1f} s of the benchmark itself"
     )
 
@@ -121,20 +126,21 @@ def _kills(report: Report) -> Iterator[str]:
 
 
 HEAD = (
-    f"{'GPUs':>8}{'ports':>9}{'workers':>9}{'port-samples/s':>16}{'cores used':>12}{'CPU s/M':>9}"
+    f"{'GPUs':>8}{'ports':>9}{'workers':>9}{'port-samples/s':>16}{'cores used':>12}{'CPU s/M':>9}{'/load':>9}"
     f"{'row p99 s':>11}{'finding p99 s':>15}{'lag at end':>12}{'pass':>6}  CPU s of each worker"
 )
 
 
-def row(report: Report) -> str:
+def row(report: Report, speed: MachineSpeed) -> str:
     """Return a run as a line; the CPU of each worker shows the distribution of the partitions."""
     lag = sum(stage.lag_end for stage in report.stages)
     each = " + ".join(f"{part.cpu_s:.1f}" for part in report.parts if part.part.startswith("process"))
     return (
         f"{report.gpus:>8}{report.load.ports:>9}{report.workers:>9}{report.load.port_samples_per_s:>16,.0f}"
         f"{report.cpu_s / report.seconds:>12.2f}{report.cpu_s_per_million:>9.2f}"
-        f"{_s(report.sample_to_row_s.p99):>11}{_s(report.flap_to_finding_s.p99):>15}{lag:>12,.0f}"
-        f"{'yes' if report.is_passed else 'NO':>6}  {each}"
+        f"{report.cpu_s_per_million / speed.load_s:>9.2f}{_s(report.sample_to_row_s.p99):>11}"
+        f"{_s(report.flap_to_finding_s.p99):>15}{lag:>12,.0f}"
+        f"{'yes' if report.is_passed else 'NO':>6}  {each}{'  DISTURBED' if speed.disturbance else ''}"
     )
 
 

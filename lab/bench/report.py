@@ -227,14 +227,15 @@ def verdicts(report: Report) -> Iterator[Verdict]:
         f"{report.machine_used:.0%} of {report.cores} cores used, at most {MACHINE:.0%}",
         report.machine_used <= MACHINE,
     )
-    flap = report.flap_to_finding_s
-    allowed = TENTH_P99_S if load.port_samples_per_s <= TENTH_PER_S else FULL_P99_S
-    p99 = "none" if flap.p99 is None else f"{flap.p99 * 1000:.0f} ms"
-    yield Verdict(
-        TARGET,
-        f"link-down event to finding p99 {p99} over {flap.count}, at most {allowed * 1000:.0f} ms",
-        flap.p99 is not None and flap.p99 <= allowed,
-    )
+    if report.faults.injected:
+        flap = report.flap_to_finding_s
+        allowed = TENTH_P99_S if load.port_samples_per_s <= TENTH_PER_S else FULL_P99_S
+        p99 = "none" if flap.p99 is None else f"{flap.p99 * 1000:.0f} ms"
+        yield Verdict(
+            TARGET,
+            f"link-down event to finding p99 {p99} over {flap.count}, at most {allowed * 1000:.0f} ms",
+            flap.p99 is not None and flap.p99 <= allowed,
+        )
     if report.kills:
         slowest = max(kill.all_owned_s or inf for kill in report.kills)
         yield Verdict(

@@ -164,14 +164,17 @@ def _cell(value: Cell | str) -> Cell:
 class Bar:
     """One line with a text, the elapsed time, and the completed share if the total is known."""
 
-    def __init__(self, shown: "Progress", task: "TaskID", text: str) -> None:
+    def __init__(self, shown: "Progress", task: "TaskID", text: str, *, printed: bool = False) -> None:
         self._shown = shown
         self._task = task
         self._text = text
+        self._printed = printed
 
     def step(self, text: str) -> None:
         """Show the present step after the name of the work."""
         self._shown.update(self._task, description=f"{self._text}: {text}")
+        if self._printed:
+            print_text(f"{self._text}: {text}", err=True)
 
     def completed(self, amount: float) -> None:
         """Show the completed amount of the total."""
@@ -192,16 +195,20 @@ class Bar:
 
 
 @contextmanager
-def progress(text: str, total: float | None = None) -> Iterator[Bar]:
-    """Yield a progress bar, which is removed at the end, before the result is printed."""
+def progress(text: str, total: float | None = None, *, print_steps: bool = False) -> Iterator[Bar]:
+    """Yield a progress bar, which is removed at the end, before the result is printed.
+
+    Without a terminal nothing is shown, or with `print_steps` each step as a line of standard error.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     bar = () if total is None else (BarColumn(),)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), *bar, TimeElapsedColumn())
     # rich must not redirect standard output, because results are printed there while the bar is drawn.
+    is_terminal = sys.stderr.isatty()
     with Progress(
-        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
-        redirect_stdout=False, redirect_stderr=False,
+        *columns, console=Console(stderr=True), transient=True, disable=not is_terminal, redirect_stdout=False,
+        redirect_stderr=False,
     ) as shown:  # fmt: skip
-        yield Bar(shown, shown.add_task(text, total=total), text)
+        yield Bar(shown, shown.add_task(text, total=total), text, printed=print_steps and not is_terminal)

@@ -20,7 +20,7 @@ async def _run(path: Path) -> None:
     spec = read_spec(path)
     fabric = arrays_file.load(Path(spec.fabric_path))
     rng = np.random.default_rng(spec.seed)
-    faults = plan(fabric, spec.warm_s, spec.seconds, spec.cadence_s, rng)
+    faults = [] if spec.is_healthy else plan(fabric, spec.warm_s, spec.seconds, spec.cadence_s, rng)
     runs = {source: int.from_bytes(os.urandom(8), "little") | 1 for source in COLLECTORS}
     fleet = Fleet(fabric, spec.cadence_s, rng, runs, faults)
     gc.freeze()

@@ -27,6 +27,8 @@ class Spec:
     compression: str
     slot_s: float
     senders: int
+    is_healthy: bool = False
+    """True if no faults are injected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,51 @@
 """Subcommands of `railsight bench`: each parses its options, calls `lab.bench`, and prints the result."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from streams.cli.printing import print_text, progress
 
-def print_result(values: Any, lines: Iterable[str], *, as_json: bool, is_passed: bool = True) -> None:
-    """Print `values` as JSON, or the lines; exit with 1 if the benchmark did not pass."""
+if TYPE_CHECKING:
+    from lab.bench.reference_load import MachineSpeed
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A benchmark that runs: the speed of the machine meanwhile, and the display of its steps."""
+
+    speed: "MachineSpeed"
+    step: Callable[[str], None]
+
+
+@contextmanager
+def measured(text: str, expected_s: float) -> Iterator[Run]:
+    """Yield a run: measure the machine's speed around it, and print its expected duration and its steps."""
+    from lab.bench.reference_load import machine_speed
+
+    print_text(f"{text}: takes about {_duration(expected_s)} on an idle machine", err=True)
+    with progress(text, print_steps=True) as bar, machine_speed() as speed:
+        yield Run(speed, bar.step)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def print_result(
+    values: Any, lines: Iterable[str], *, as_json: bool, is_passed: bool = True, speed: "MachineSpeed | None" = None
+) -> None:
+    """Print `values` as JSON, or the lines, both with the machine's speed; exit 1 if the benchmark did not pass."""
     import orjson
 
-    for line in (orjson.dumps(values).decode(),) if as_json else lines:
-        typer.echo(line)
+    if as_json:
+        found = orjson.loads(orjson.dumps(values))
+        typer.echo(orjson.dumps(found if speed is None else found | {"machine_speed": speed.as_dict()}).decode())
+    else:
+        for line in (*lines, *(() if speed is None else speed.lines())):
+            typer.echo(line)
     if not is_passed:
         raise typer.Exit(1)

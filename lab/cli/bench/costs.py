@@ -4,9 +4,8 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.bench import print_result
+from lab.cli.bench import measured, print_result
 from streams.cli.options import AsJson, Config
-from streams.cli.printing import progress
 
 
 def decide(
@@ -26,9 +25,10 @@ def decide(
     from lab.bench.decide_cost import Options, measure, table_lines
     from lab.bench.processes import machine_info
 
-    with progress("bench decide"):
+    with measured("bench decide", gpus * 1e-4 + decisions * 0.01) as run:
         cost = measure(Options(gpus, decisions, down, unobserved, isolated, approvals))
-    print_result(cost, [machine_info(), *table_lines(cost)], as_json=as_json, is_passed=cost.is_passed)
+    lines = [machine_info(), *table_lines(cost, run.speed.load_s)]
+    print_result(cost, lines, as_json=as_json, is_passed=cost.is_passed, speed=run.speed)
 
 
 def findings(
@@ -56,15 +56,16 @@ def findings(
 
     options = Options(findings, hours, gpus, planes, times=times, kills=kills, seed=seed)
     try:
-        with progress("bench findings") as bar:
-            outcome = measure(options, settings_of(config), bar.step)
+        with measured("bench findings", findings * 9e-3 + hours * 10) as run:
+            outcome = measure(options, settings_of(config), run.step)
     except ValueError as error:
         raise Misconfigured(str(error)) from error
     listed = outcome.pages if pages else ()
     page_lines = (f"page {page.at_ns / 1e9:.0f} {page.name} {page.subject_id} {page.about}" for page in listed)
     print_result(
-        as_dict(outcome), [*table_lines(outcome), *page_lines], as_json=as_json, is_passed=not problems(outcome)
-    )
+        as_dict(outcome), [*table_lines(outcome), *page_lines], as_json=as_json, is_passed=not problems(outcome),
+        speed=run.speed,
+    )  # fmt: skip
 
 
 def locality(
@@ -81,9 +82,10 @@ def locality(
     from lab.bench.locality_cost import Options, measure, table_lines
     from lab.bench.processes import machine_info
 
-    with progress("bench locality"):
+    with measured("bench locality", 4 + gpus * 8e-5) as run:
         cost = measure(Options(gpus, placed_gpus, queries, impaired))
-    print_result(cost, [machine_info(), *table_lines(cost)], as_json=as_json, is_passed=cost.is_passed)
+    lines = [machine_info(), *table_lines(cost, run.speed.load_s)]
+    print_result(cost, lines, as_json=as_json, is_passed=cost.is_passed, speed=run.speed)
 
 
 def queries(
@@ -100,9 +102,10 @@ def queries(
     from lab.bench.processes import machine_info
     from lab.bench.query_times import measure, table_lines
 
-    with progress("bench queries"):
+    with measured("bench queries", 30 + gpus * 0.02 + share * 300) as run:
         found = measure(gpus, share)
-    print_result(found, [machine_info(), *table_lines(found)], as_json=as_json, is_passed=found.is_passed)
+    lines = [machine_info(), *table_lines(found, run.speed.load_s)]
+    print_result(found, lines, as_json=as_json, is_passed=found.is_passed, speed=run.speed)
 
 
 def gnmi(
@@ -118,8 +121,10 @@ def gnmi(
     from lab.bench.collector_costs import as_dict, lines
     from lab.bench.gnmi_clients import compare
 
-    costs = compare(updates, times, bootstrap)
-    print_result(as_dict(costs, 1_000_000, "updates"), lines(costs, 1_000_000, "updates"), as_json=as_json)
+    with measured("bench gnmi", 10 + updates * times * 2e-5) as run:
+        costs = compare(updates, times, bootstrap)
+    table = lines(costs, 1_000_000, "updates", run.speed.load_s)
+    print_result(as_dict(costs, 1_000_000, "updates"), table, as_json=as_json, speed=run.speed)
 
 
 def snmp(
@@ -135,5 +140,7 @@ def snmp(
     from lab.bench.collector_costs import as_dict, lines
     from lab.bench.snmp_clients import compare
 
-    costs = compare(ports, polls, at_once)
-    print_result(as_dict(costs, 100_000, "values"), lines(costs, 100_000, "values"), as_json=as_json)
+    with measured("bench snmp", 10 + ports * polls * 0.02) as run:
+        costs = compare(ports, polls, at_once)
+    table = lines(costs, 100_000, "values", run.speed.load_s)
+    print_result(as_dict(costs, 100_000, "values"), table, as_json=as_json, speed=run.speed)

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.bench import print_result
+from lab.cli.bench import measured, print_result
 from streams.cli.options import AsJson, Config
-from streams.cli.printing import progress
 
 Only = Annotated[list[str] | None, typer.Option(help="A condition, as link/flap; repeatable. Default: all.")]
 Without = Annotated[str, typer.Option(help="Compare with the same day without a source, as gnmi.")]
@@ -40,9 +39,9 @@ def detection(
     from streams.cli.options import settings_of
 
     options = DetectionOptions(gpus, seed, each, days, cadence, nic_cadence, only or (), without, fabric)
-    with progress("bench detection"):
+    with measured("bench detection", gpus * each * 5e-3 if not days else gpus * days * 0.1) as run:
         result = run_detection(options, settings_of(config))
-    print_result(result.values, result.lines, as_json=as_json, is_passed=result.values["fine"])
+    print_result(result.values, result.lines, as_json=as_json, is_passed=result.values["fine"], speed=run.speed)
 
 
 def calibration(

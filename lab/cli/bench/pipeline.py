@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.cli.bench import print_result
+from lab.cli.bench import measured, print_result
 from lab.cli.run_folder import run_folder
 from streams.cli.options import AsJson
-from streams.cli.printing import progress
 from streams.runtime.foreground import INTERRUPTED
 from streams.runtime.supervise import STEADY_S
 
@@ -24,7 +23,12 @@ Partitions = Annotated[int, typer.Option(min=1, help="Partitions of the telemetr
 def pipeline(
     gpus: Annotated[int, typer.Option(min=64, help="Number of GPUs of the fabric.")] = 1024,
     cadence: Cadence = 10,
-    seconds: Annotated[float, typer.Option(min=5, help="Duration of the measurement, after a warm-up.")] = 60,
+    seconds: Annotated[
+        float | None, typer.Option(min=5, help="Duration of the measurement, after a warm-up. Default: 60, quick 15.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Figures within a minute: a healthy fabric, without faults and their drain.")
+    ] = False,
     partitions: Partitions = 8,
     workers: Annotated[int, typer.Option(min=1, help="Number of processes that run the stages.")] = 1,
     compression: Annotated[str, typer.Option(help="Of the load in Kafka: none, lz4, zstd, snappy or gzip.")] = "snappy",
@@ -43,7 +47,7 @@ def pipeline(
 ) -> None:
     """Measure the whole pipeline under a fabric's load; exit 1 if anything was lost, missed, invented or late.
 
-    Examples: `railsight bench pipeline --gpus 64 --seconds 10`, `railsight bench pipeline --gpus 1024 --json`.
+    Examples: `railsight bench pipeline --quick`, `railsight bench pipeline --gpus 1024 --json`.
     """
     from lab.bench.params import SINK, Params, worker_names
     from lab.bench.processes import parse_profile
@@ -52,17 +56,17 @@ def pipeline(
 
     with run_folder(keep, "bench") as folder:
         params = Params(
-            folder, gpus, cadence, seconds, partitions, workers, _compression(compression), seed,
-            kill_every_s=kill_every, senders=senders, security="tls" if secure else "none",
+            folder, gpus, cadence, seconds or (15.0 if quick else 60.0), partitions, workers, _compression(compression),
+            seed, kill_every_s=kill_every, senders=senders, security="tls" if secure else "none", quick=quick,
         )  # fmt: skip
         if profile is not None:
             params = replace(params, profile=parse_profile(profile, [*worker_names(params), SINK]))
-        with progress("bench pipeline") as bar:
-            bar.step(f"about {params.expected_s:.0f} s in all")
-            report = run_benchmark(params, bar.step)
+        with measured("bench pipeline", params.expected_s) as run:
+            report = run_benchmark(params, run.step)
     if report is None:
         raise typer.Exit(INTERRUPTED)
-    print_result(report.as_dict(), report_lines(report), as_json=as_json, is_passed=report.is_passed)
+    lines = report_lines(report, run.speed.load_s)
+    print_result(report.as_dict(), lines, as_json=as_json, is_passed=report.is_passed, speed=run.speed)
 
 
 def _compression(given: str) -> "Compression":
@@ -99,14 +103,16 @@ def growth(
         typer.echo(HEAD)
     reports = []
     for size, count in [(size, count) for size in sizes for count in counts]:
-        with run_folder(None, "bench") as folder, progress(f"bench growth: {size} GPUs, {count} workers") as bar:
+        with run_folder(None, "bench") as folder:
             params = Params(folder, size, cadence, seconds, partitions=partitions, workers=count)
-            report = run_benchmark(params, bar.step)
+            with measured(f"bench growth: {size} GPUs, {count} workers", params.expected_s) as run:
+                report = run_benchmark(params, run.step)
         if report is None:
             raise typer.Exit(INTERRUPTED)
         reports.append(report)
         # Printed at once: a run takes minutes, and a later interrupt must not lose this line.
-        typer.echo(orjson.dumps(report.as_dict()) if as_json else row(report))
+        values = report.as_dict() | {"machine_speed": run.speed.as_dict()}
+        typer.echo(orjson.dumps(values) if as_json else row(report, run.speed))
     if picture is not None:
         draw(reports, picture)
     if not all(report.is_passed for report in reports):
@@ -157,7 +163,8 @@ def backtest(
     """
     from lab.bench.backtest import TARGET, measure_backtest, speed_lines
 
-    with run_folder(keep, "bench") as folder, progress("bench backtest"):
+    with run_folder(keep, "bench") as folder, measured("bench backtest", gpus * seconds * 5e-5) as run:
         speeds = measure_backtest(folder, gpus, seconds, cadence, seed)
     is_passed = speeds.whole >= TARGET and not speeds.missed and not speeds.invented
-    print_result(asdict(speeds), speed_lines(speeds), as_json=as_json, is_passed=is_passed)
+    lines = speed_lines(speeds, run.speed.load_s)
+    print_result(asdict(speeds), lines, as_json=as_json, is_passed=is_passed, speed=run.speed)

@@ -1,4 +1,4 @@
-"""Progress of long work: on a terminal it is drawn and removed, elsewhere nothing is printed."""
+"""Progress of long work: on a terminal it is drawn and removed, elsewhere its steps are printed only if asked."""
 
 import io
 import sys
@@ -28,6 +28,14 @@ def test_nothing_is_printed_without_a_terminal(capsys: pytest.CaptureFixture[str
     """Only the result is."""
     assert len(work()) == 1500
     assert capsys.readouterr() == ("a row\n", "")
+
+
+def test_steps_are_lines_of_standard_error_without_a_terminal_where_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """A benchmark takes minutes, and its log shows where it is."""
+    with progress("bench", print_steps=True) as bar:
+        bar.step("warming up")
+        bar.step("measuring")
+    assert capsys.readouterr() == ("", "bench: warming up\nbench: measuring\n")
 
 
 def test_a_terminal_shows_the_step_and_is_left_clean(
