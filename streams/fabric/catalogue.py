@@ -153,6 +153,11 @@ class Metric(IntEnum):
     GPU_ROWS_REMAPPED = 217, _COUNTER, "rows", "kind"
     GPU_ROW_REMAP_STATE = 218, _GAUGE, "bool", "kind"
     GPU_RECOVERY_ACTION = 219, _GAUGE, "state"
+    LLR_TX_REPLAYS = 220, _COUNTER, "events"
+    LLR_TX_DISCARDS = 221, _COUNTER, "frames"
+    LLR_RX_OK = 222, _COUNTER, "frames"
+    LLR_RX_BAD = 223, _COUNTER, "frames"
+    LLR_RX_POISONED = 224, _COUNTER, "frames"
 
 
 COUNTERS = tuple(m for m in Metric if m.counter)

@@ -9,6 +9,7 @@ from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
+from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, Condition, Finding, Message, Samples, Source, Table, Window
 from tests.worlds.observations import T0, at, episodes
 from tests.worlds.small_fabric import topology
@@ -42,11 +43,13 @@ def powers(port: str, *values: float, best: float = -3.0) -> list[Message]:
     return [minute(port, n, {POWER: (value,)}, before={POWER: best}) for n, value in enumerate(values)]
 
 
-def degrading_findings(messages: Sequence[Message], until_min: float = 600) -> list[Finding]:
+def degrading_findings(
+    messages: Sequence[Message], until_min: float = 600, top: Topology | None = None
+) -> list[Finding]:
     """All revisions, when each window comes once it is final, and time goes on."""
     stage = Correlate(DetectParams())
     stage.start_epoch(1)
-    outputs = stage.set_topology(topology())
+    outputs = stage.set_topology(top or topology())
     for message in sorted((m for m in messages if _arrives(m) <= at(MINUTE * until_min)), key=_arrives):
         outputs += stage.advance_watermark(_arrives(message) - 1)
         outputs += stage.process([message])

@@ -22,7 +22,7 @@ from lab.world.faults import Fault
 from lab.world.faults.congestion import Collapse, Imbalance, Incast, PauseStorm
 from lab.world.faults.devices import ClockSkew, Reboot, SilentDevice
 from lab.world.faults.hosts import DegradedPcie, SlowHost, SlowRail
-from lab.world.faults.links import AdminDown, Degrading, LinkDown
+from lab.world.faults.links import AdminDown, Degrading, LinkDown, ReplayedFrames
 from lab.world.ground_truth import AnyFault, GroundTruth, InjectedFault, PlacedFault
 from lab.world.readings import read
 from lab.world.traffic import SteadyTraffic
@@ -113,6 +113,20 @@ KINDS = {
         lambda at: Degrading(at.link, at.port, at.interval, lost_ratio=1e-3),
         ((Metric.RX_FCS_ERRORS, NO_INDEX), (Metric.RX_PACKETS, NO_INDEX)),
     ),
+    "replaying": Kind(
+        lambda at: ReplayedFrames(at.link, at.port, at.interval, 1e-3),
+        tuple(
+            (metric, NO_INDEX)
+            for metric in (
+                Metric.RX_PACKETS,
+                Metric.LLR_RX_OK,
+                Metric.LLR_RX_BAD,
+                Metric.LLR_TX_REPLAYS,
+                Metric.LLR_TX_DISCARDS,
+                Metric.FEC_UNCORRECTED_CODEWORDS,
+            )
+        ),
+    ),
     "slow": Kind(lambda at: SlowRail(at.link, at.interval, 0.7), (_RX, _TX)),
     "overloaded": Kind(lambda at: Imbalance(at.port.device, at.interval, ((at.link, at.port, 0.8),)), (_TX,)),
     "throttled": Kind(
@@ -149,6 +163,8 @@ class SmallWorld:
     """By device, when its clock is an hour ahead."""
     lossy: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that lose one of a thousand frames a second to bad checksums."""
+    replaying: dict[str, list[Seconds]] = field(default_factory=dict)
+    """Ports that get one of a thousand frames damaged, all of which link-level retry sends again."""
     slow: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports whose link carries 70 % of the 200 Gb/s of all others."""
     incast: dict[str, list[Seconds]] = field(default_factory=dict)

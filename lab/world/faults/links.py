@@ -143,6 +143,37 @@ class Degrading:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayedFrames:
+    """A link with link-level retry damages `damaged_ratio` of the frames into a port, and sends all of them again.
+
+    Of `discarded_ratio` the transmitter discards instead, because it flushes.
+    """
+
+    link: Link
+    port: Port
+    interval: Interval
+    damaged_ratio: float
+    discarded_ratio: float = 0.0
+
+    def effects(self, fabric: FabricArrays) -> list[Effect]:
+        far = self.link.z if self.port == self.link.a else self.link.a
+        counted = (
+            (self.port, Metric.LLR_RX_OK, 1.0, Metric.RX_PACKETS),
+            (self.port, Metric.LLR_RX_BAD, self.damaged_ratio, Metric.RX_PACKETS),
+            (self.port, Metric.FEC_UNCORRECTED_CODEWORDS, self.damaged_ratio, Metric.RX_PACKETS),
+            (far, Metric.LLR_TX_REPLAYS, self.damaged_ratio, Metric.TX_PACKETS),
+            (far, Metric.LLR_TX_DISCARDS, self.discarded_ratio, Metric.TX_PACKETS),
+        )
+        return [
+            CounterIncrement(fabric.port_number(end), metric, self.interval, share=share, of_metric=of_metric)
+            for end, metric, share, of_metric in counted
+        ]
+
+    def ground_truths(self) -> list[GroundTruth]:
+        return [known(Condition.LINK_DEGRADING, self.interval, self.port, BY_WINDOW)]
+
+
+@dataclass(frozen=True, slots=True)
 class SwappedCables:
     """The cables of two links are swapped at their far ends; the links have no signal during the move, if given."""
 

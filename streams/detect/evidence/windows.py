@@ -1,7 +1,7 @@
 """Holds windows of event time: the history of a link's windows, and bad periods of a device's or rail's windows."""
 
 from bisect import insort
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -210,8 +210,8 @@ class WindowRules(Generic[P]):
     again from the retained windows, so `hits` must not depend on dropped windows.
     """
 
-    hits: Callable[[P, Side, Sequence[Window]], Iterable[WindowHit]]
-    """(params, side, its windows in order)"""
+    hits: Callable[[P, Side, Mapping[Side, Sequence[Window]]], Iterable[WindowHit]]
+    """(params, side, the windows of all sides of the link in order)"""
     has_step: Callable[[Window], bool]
     """Returns whether a level moved by a step; the last such window of each hour is retained for a week."""
     quiet_s: Callable[[P, WindowHit], float]
@@ -244,8 +244,8 @@ class WindowRules(Generic[P]):
         hits = sorted(
             (
                 hit
-                for side, windows in sides.items()
-                for hit in self.hits(params, side, windows)
+                for side in sides
+                for hit in self.hits(params, side, sides)
                 if not any(b <= hit.window.begin_ns and hit.window.end_ns <= e for b, e in finals)
             ),
             key=lambda hit: (hit.window.end_ns, hit.side, hit.rule, hit.index),

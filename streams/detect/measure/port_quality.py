@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES, DegradingParams
+from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES, OF_FAR_RECEIVER, DegradingParams
 from streams.detect.evidence.link_history import LINK_KINDS
 from streams.detect.evidence.params import WindowParams
 from streams.detect.measure.port_states import PortStateTracker, SourceKey
@@ -36,8 +36,10 @@ ports with 8 partitions send 137 records a second; a fabric of 131,072 GPUs has 
 _STORMS = (SymptomKind.PAUSE_SENT_BEGAN, SymptomKind.PFC_WATCHDOG_STORM)
 """The policy also drains a NIC's link for these."""
 
-_ERRORS = frozenset({*LOSSES, Metric.RX_SYMBOL_ERRORS, Metric.RX_ERRORS})
-_COUNTERS = _ERRORS | {Metric.RX_BITS, Metric.FEC_CORRECTED_BITS, Metric.RX_BYTES}
+_DAMAGED = (*LOSSES, Metric.LLR_RX_BAD, *OF_FAR_RECEIVER)
+"""Counters of frames that the link lost, or has to send again."""
+_ERRORS = frozenset({*_DAMAGED, Metric.RX_SYMBOL_ERRORS, Metric.RX_ERRORS})
+_COUNTERS = _ERRORS | {Metric.LLR_RX_POISONED, Metric.RX_BITS, Metric.FEC_CORRECTED_BITS, Metric.RX_BYTES}
 _SNR = (Metric.MEDIA_SNR_DB, Metric.HOST_SNR_DB)
 _FAMILY = {metric: metric if metric not in _SNR else Metric.MEDIA_SNR_DB for metric in LEVELS}
 """Metric -> the level under which it is sent."""
@@ -104,7 +106,7 @@ class QualityWatch:
         if isinstance(message, Symptom):
             return message.kind in LINK_KINDS or message.kind in _STORMS
         for metric, value, before in zip(message.metric, message.value, message.before, strict=True):
-            if metric in LOSSES or metric is Metric.RX_ERRORS or metric is Metric.RX_SYMBOL_ERRORS:
+            if metric in _ERRORS:
                 if value > 0:
                     return True
             elif metric is Metric.PRE_FEC_BER:
@@ -253,11 +255,17 @@ class QualityWatch:
 
 
 def _errors(port: WatchedPort) -> float | None:
-    """Return symbol errors and lost frames, as link/degrading counts them; None if no such counter is read."""
-    growth = port.growth
-    lost = [growth[metric] for metric in LOSSES if metric in growth]
-    if not lost and Metric.RX_ERRORS in growth:
-        lost = [growth[Metric.RX_ERRORS]]
+    """Return symbol errors and lost or replayed frames; None if no such counter is read.
+
+    Frames that an earlier link damaged are none.
+    """
+    growth = dict(port.growth)
+    for metric in (Metric.RX_FCS_ERRORS, Metric.RX_ERRORS):
+        if metric in growth:
+            growth[metric] = max(0.0, growth[metric] - growth.get(Metric.LLR_RX_POISONED, 0.0))
+    lost = [growth[metric] for metric in _DAMAGED if metric in growth]
+    if not any(metric in growth for metric in LOSSES) and Metric.RX_ERRORS in growth:
+        lost.append(growth[Metric.RX_ERRORS])
     # PAM4 links always have raw symbol errors, which are evidence only if no BER is read.
     if port.ber is None and Metric.RX_SYMBOL_ERRORS in growth:
         lost.append(growth[Metric.RX_SYMBOL_ERRORS])

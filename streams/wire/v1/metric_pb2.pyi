@@ -218,6 +218,18 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """gauge, 1 or 0; index: 0 pending until a reset, 1 failed"""
     GPU_RECOVERY_ACTION: _Metric.ValueType  # 219
     """gauge: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and reset, 5 IMEX, 6 bus, 7 system"""
+    LLR_TX_REPLAYS: _Metric.ValueType  # 220
+    """Ultra Ethernet links: counters.
+    replays that the transmitter of link-level retry (LLR) completed
+    """
+    LLR_TX_DISCARDS: _Metric.ValueType  # 221
+    """frames discarded while LLR initializes or flushes: lost"""
+    LLR_RX_OK: _Metric.ValueType  # 222
+    """LLR frames received with a good FCS: LLR is up in this direction"""
+    LLR_RX_BAD: _Metric.ValueType  # 223
+    """LLR frames received with a bad FCS: the far end sends them again"""
+    LLR_RX_POISONED: _Metric.ValueType  # 224
+    """LLR frames that an earlier link received bad"""
 
 class Metric(_Metric, metaclass=_MetricEnumTypeWrapper): ...
 
@@ -412,4 +424,16 @@ GPU_ROW_REMAP_STATE: Metric.ValueType  # 218
 """gauge, 1 or 0; index: 0 pending until a reset, 1 failed"""
 GPU_RECOVERY_ACTION: Metric.ValueType  # 219
 """gauge: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and reset, 5 IMEX, 6 bus, 7 system"""
+LLR_TX_REPLAYS: Metric.ValueType  # 220
+"""Ultra Ethernet links: counters.
+replays that the transmitter of link-level retry (LLR) completed
+"""
+LLR_TX_DISCARDS: Metric.ValueType  # 221
+"""frames discarded while LLR initializes or flushes: lost"""
+LLR_RX_OK: Metric.ValueType  # 222
+"""LLR frames received with a good FCS: LLR is up in this direction"""
+LLR_RX_BAD: Metric.ValueType  # 223
+"""LLR frames received with a bad FCS: the far end sends them again"""
+LLR_RX_POISONED: Metric.ValueType  # 224
+"""LLR frames that an earlier link received bad"""
 Global___Metric: _TypeAlias = Metric  # noqa: Y015

@@ -92,6 +92,14 @@ LABELLED |= {
     if slug not in LABELLED
 }
 
+FURTHER: dict[str, tuple[SmallWorld, Truth]] = {
+    "link/degrading by replays": (
+        SmallWorld(topology=RAILS, replaying={"pod1-host2/mlx5_3": [(100, 500)]}),
+        Truth(at(100), at(500), Condition.LINK_DEGRADING, "pod1-host2", "mlx5_3"),
+    ),
+}
+"""Further faults of a detector, which it reports by other counters."""
+
 
 @cache
 def case_messages(slug: str) -> list[Message]:

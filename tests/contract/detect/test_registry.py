@@ -22,7 +22,7 @@ from streams.locality.impairments import of_findings
 from streams.replay.score import score
 from streams.report.job.impact import domain_of
 from streams.wire.models import Cause, Finding
-from tests.contract.detect.cases import LABELLED, case_findings, case_messages
+from tests.contract.detect.cases import FURTHER, LABELLED, case_findings, case_messages
 from tests.contract.detect.pages import page
 from tests.worlds.live_stages import LiveStages, in_order
 from tests.worlds.observations import T0
@@ -53,6 +53,17 @@ def test_it_fires_in_its_case_and_invents_nothing(slug: str) -> None:
     own = score(case_findings(slug), [LABELLED[slug][1]])
     assert (own.precision, own.recall) == (1.0, 1.0)
     assert slug in {f.detector for f in case_findings(slug)}
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_it_finds_its_further_faults_and_invents_nothing(name: str) -> None:
+    """One fault shows in several counters: this detector finds it by each, and nothing else counts or pages."""
+    world, truth = FURTHER[name]
+    played = play(in_order(recorded(world, truth.end_ns / 1e9 - T0 + 900)), world.topology)
+    found = [one for one in played if isinstance(one, Finding)]
+    own = score(found, [truth])
+    assert (own.precision, own.recall) == (1.0, 1.0), own
+    assert name.split(maxsplit=1)[0] in {one.detector for one in found}
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,9 @@ def test_sonics_databases_are_read_by_port_priority_queue_and_lane() -> None:
     """JSON tables under the name of each port: PFC, queues, FEC bins, state and speed, light from lane 1."""
     device = Device()
     port = {"SAI_PORT_STAT_PFC_3_RX_PKTS": "7", "SAI_PORT_STAT_IF_IN_OCTETS": "9",
-            "SAI_PORT_STAT_IF_IN_FEC_CODEWORD_ERRORS_S15": "2", "SAI_PORT_STAT_PFC_3_ON2OFF_RX_PKTS": "1"}  # fmt: skip
+            "SAI_PORT_STAT_IF_IN_FEC_CODEWORD_ERRORS_S15": "2", "SAI_PORT_STAT_PFC_3_ON2OFF_RX_PKTS": "1",
+            "SAI_PORT_STAT_LLR_RX_OK": "80", "SAI_PORT_STAT_LLR_RX_BAD": "6", "SAI_PORT_STAT_LLR_RX_POISONED": "5",
+            "SAI_PORT_STAT_LLR_TX_REPLAY": "4", "SAI_PORT_STAT_LLR_TX_DISCARD": "0"}  # fmt: skip
     device.send({"/COUNTERS/Ethernet*": blob({"Ethernet0": port, "Ethernet4": {"SAI_PORT_STAT_PFC_0_TX_PKTS": "3"}})})
     device.send({"/COUNTERS/Ethernet*/Queues": blob({"Ethernet0:5": {"SAI_QUEUE_STAT_DROPPED_PACKETS": "4"}})})
     device.send({"/PORT_TABLE": blob({"Ethernet0": {"oper_status": "up", "admin_status": "up", "speed": "400000"}})})
@@ -156,6 +158,8 @@ def test_sonics_databases_are_read_by_port_priority_queue_and_lane() -> None:
     assert device.read() == {
         ("Ethernet0", "pfc_rx_frames", 3): 7, ("Ethernet0", "rx_bytes", -1): 9, ("Ethernet0", "oper_up", -1): 1,
         ("Ethernet0", "fec_codewords_by_errors", 15): 2, ("Ethernet0", "pfc_rx_transitions", 3): 1,
+        ("Ethernet0", "llr_rx_ok", -1): 80, ("Ethernet0", "llr_rx_bad", -1): 6, ("Ethernet0", "llr_rx_poisoned", -1): 5,
+        ("Ethernet0", "llr_tx_replays", -1): 4, ("Ethernet0", "llr_tx_discards", -1): 0,
         ("Ethernet4", "pfc_tx_frames", 0): 3, ("Ethernet0", "queue_dropped_packets", 5): 4,
         ("Ethernet0", "admin_up", -1): 1, ("Ethernet0", "speed_bps", -1): 400e9,
         ("Ethernet0", "rx_power_dbm", 0): -1.5, ("Ethernet0", "module_temperature_c", -1): 41.5,

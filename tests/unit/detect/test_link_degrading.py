@@ -1,6 +1,6 @@
 """link/degrading: negative cases first, then when it opens, what it reports, and when it resolves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,9 +29,13 @@ from tests.worlds.link_windows import (
 )
 from tests.worlds.measure_stage import stage as measure_stage
 from tests.worlds.observations import HOST, LEAF, LINK, after, at, down, episodes, last, off, restarted, samples, up
-from tests.worlds.small_fabric import begun, topology
+from tests.worlds.small_fabric import begun, inventory, topology
 
 BYTES, DISCARDS, ANY = Metric.RX_BYTES, Metric.RX_DISCARDS, Metric.RX_ERRORS
+FEC, OK, DAMAGED, AGAIN, POISONED, GONE = (
+    Metric.FEC_UNCORRECTED_CODEWORDS, Metric.LLR_RX_OK, Metric.LLR_RX_BAD, Metric.LLR_TX_REPLAYS,
+    Metric.LLR_RX_POISONED, Metric.LLR_TX_DISCARDS,
+)  # fmt: skip
 LANES, BINS = Metric.LANE_RAW_ERRORS, Metric.FEC_CODEWORDS_BY_ERRORS
 BUSY = 1_000_000
 """Frames a minute of a busy test link: five lost of them are well above 1e-8."""
@@ -53,6 +57,14 @@ def bers(port: str, *values: float, every: int = 1, first: int = 0) -> list[Mess
 
 CLEAN = (0,) * 10
 BAD = (4, 4, 4)
+
+
+def replayed(port: str, counts: Mapping[Metric, int], minutes: int = 3) -> list[Message]:
+    """Return windows of a port whose link-level retry is up: some minutes with these counts, and ten clean ones."""
+    up: Values = {OK: BUSY, PACKETS: BUSY}
+    return [minute(port, n, up | dict(counts) if n < minutes else up) for n in range(minutes + 10)]
+
+
 NONE: dict[str, list[Message]] = {
     "a single error": lossy(HOST, 1, *CLEAN),
     "a single burst": lossy(HOST, 10_000, *CLEAN),
@@ -81,6 +93,10 @@ NONE: dict[str, list[Message]] = {
     "steps too fast for a trend": bers(HOST, 1e-8, 2e-8, 4e-8, 8e-8, 1.6e-7, *[1.6e-7] * 8),
     "steps that go both ways": bers(HOST, 1e-8, 3e-8, 1e-8, 3e-8, 1e-8, 3e-8, 1e-8, 3e-8, every=30),
     "a BER that gets better": bers(HOST, *(1e-6 * 0.5**n for n in range(8)), every=30),
+    "frames that an earlier link damaged": replayed(HOST, {POISONED: 50, FCS: 50, DAMAGED: 0}, 4),
+    "one burst of replays": replayed(HOST, {FEC: 500, DAMAGED: 500}, 1),
+    "a few replays on a link that is busy": [
+        minute(HOST, n, {OK: 6e9, DAMAGED: 2, PACKETS: 6e9}) for n in range(4)],
     "a trend that would need months": bers(HOST, *(1e-10 * 1.8**n for n in range(5)), every=60 * 24 * 6),
 }  # fmt: skip
 
@@ -120,6 +136,14 @@ SOME: dict[str, tuple[list[Message], Cause, Severity, float, float]] = {
     "errors but fine optics, at the switch": (
         [minute(LEAF, n, {FCS: 4 * (n < 3), PACKETS: BUSY, POWER: (-3.0,)}) for n in range(13)],
         Cause.SWITCH, Severity.WARNING, 20, 200),
+    "replays, by both ends": (
+        [*replayed(HOST, {FEC: 17, DAMAGED: 17}), *replayed(LEAF, {AGAIN: 17, GONE: 0})],
+        Cause.UNKNOWN, Severity.WARNING, 20, 200),
+    "replays, while an end does not count them": (
+        [*lossy(HOST, *BAD, *CLEAN, metric=FEC), *replayed(LEAF, {AGAIN: 4})],
+        Cause.UNKNOWN, Severity.WARNING, 20, 200),
+    "frames that the transmitter discards": (
+        replayed(LEAF, {AGAIN: 40, GONE: 4}), Cause.UNKNOWN, Severity.WARNING, 20, 200),
     "a person came long after": (
         [*lossy(HOST, *BAD, *CLEAN), off(LEAF, 3600)], Cause.UNKNOWN, Severity.WARNING, 20, 200),
 }  # fmt: skip
@@ -236,6 +260,49 @@ def test_evidence_has_numbers_and_the_lane_that_is_bad() -> None:
     assert tail.observed == pytest.approx(10**-12.8 / (1 - 10**-0.8), rel=0.3)
     assert (found.confidence, found.coverage and found.coverage.seen) == (0.95, 2)
     assert found.summary.startswith("p1-h1/e0 -- p1-l0/d1 loses frames: 12 at p1-h1/e0; one lane")
+
+
+REPLAYS: dict[str, tuple[list[Message], str, list[tuple[str, float]]]] = {
+    # windows; predicate of the summary, evidence
+    "uncorrected, received bad and sent again": (
+        [*replayed(HOST, {FEC: 17, DAMAGED: 17}), *replayed(LEAF, {AGAIN: 17, GONE: 0})],
+        "replays frames: 51 at p1-h1/e0, none lost", [("llr_rx_bad", 51), ("llr_tx_replays", 51)]),
+    "uncorrected only": (
+        replayed(HOST, {FEC: 17}), "replays frames: 51 at p1-h1/e0, none lost", [("llr_rx_bad", 51)]),
+    "while the receiver does not count": (
+        [*lossy(HOST, *BAD, *CLEAN, metric=FEC), *replayed(LEAF, {AGAIN: 4})],
+        "replays frames: 12 at p1-h1/e0, none lost", [("llr_rx_bad", 12), ("llr_tx_replays", 12)]),
+    "while LLR is down": (
+        [minute(HOST, n, {FEC: 4 * (n < 3), OK: 0, DAMAGED: 0, PACKETS: BUSY}) for n in range(13)],
+        "loses frames: 12 at p1-h1/e0", [("fec_uncorrected_codewords", 12)]),
+    "discarded by the transmitter": (
+        replayed(LEAF, {AGAIN: 40, GONE: 4}),
+        "loses frames: 12 at p1-l0/d1", [("llr_tx_discards", 12), ("llr_tx_replays", 120)]),
+    "control frames, which are not replayed": (
+        replayed(HOST, {FCS: 20, DAMAGED: 10, POISONED: 6}),
+        "loses frames: 12 at p1-h1/e0", [("rx_fcs_errors", 12), ("llr_rx_bad", 30)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("messages", "summary", "evidence"), REPLAYS.values(), ids=REPLAYS)
+def test_frames_that_a_link_sends_again_are_not_lost(
+    messages: Sequence[Message], summary: str, evidence: list[tuple[str, float]]
+) -> None:
+    """Link-level retry: lost are the frames that the transmitter discards, and those that it does not protect."""
+    (final,) = last(degrading_findings(messages))
+    assert summary in final.summary
+    assert [(one.metric, one.observed) for one in final.evidence] == evidence
+    assert ("replayed" in final.evidence[0].statement) == ("replays" in summary)
+
+
+def test_replays_state_the_share_of_time_that_they_cost() -> None:
+    """135,000 bytes each at 400 Gb/s: 51 replays in ten minutes cost 2.3e-7 of it."""
+    links = tuple(link._replace(speed_bps=400 * 10**9) for link in inventory().links)
+    top = topology(replace(inventory(), links=links))
+    (final,) = last(degrading_findings(replayed(HOST, {DAMAGED: 17}), top=top))
+    assert final.evidence[0].statement == (
+        "p1-h1/e0: 51 frames replayed in 600 s by llr_rx_bad, which cost at most 2e-07 of its time"
+    )
 
 
 def test_the_larger_of_two_sources_counts_and_never_their_sum() -> None:

@@ -1,4 +1,4 @@
-"""link/degrading: detects a link that is up but loses frames, corrects more and more errors, or loses optical power.
+"""link/degrading: detects a link that is up but loses frames or sends them again, corrects more errors, or loses light.
 
 Opens when several windows within ten minutes are bad, never for a single error. Closes when the port was healthy for
 `quiet_s`, and stays open while it is not read. rules.py finds bad windows; evidence/trend.py forecasts when a limit
@@ -8,7 +8,15 @@ will be crossed. Losses by congestion, or of a link that goes down, do not count
 from collections.abc import Iterator, Sequence
 
 from streams.detect.detector import Context, Detector, FaultOf, JobDomain, Placement
-from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES, TREND, DegradingParams, has_step, rule_hits
+from streams.detect.detectors.link_degrading.rules import (
+    LEVELS,
+    LOSSES,
+    OF_FAR_RECEIVER,
+    TREND,
+    DegradingParams,
+    has_step,
+    rule_hits,
+)
 from streams.detect.evidence.episodes import Conclusion, confidence_of, evidence_of
 from streams.detect.evidence.link_history import LinkHistory
 from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
@@ -18,6 +26,7 @@ from streams.detect.evidence.windows import BadRun, WindowHit, WindowRules, inde
 from streams.detect.fabric_side import FabricSide, SeverityContext
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
+from streams.fabric.ids import Port
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Forecast, Severity, Window
 
@@ -30,7 +39,7 @@ HINTS = {
 }
 """Repair hints by cause (DETECTION 4)."""
 
-_ORDER = ("losing", "noisy", "rx_symbol_errors", "link_error_recoveries", "fading", TREND)
+_ORDER = ("losing", "replaying", "noisy", "rx_symbol_errors", "link_error_recoveries", "fading", TREND)
 
 
 def _conclusion(
@@ -53,7 +62,7 @@ def _conclusion(
         resolved_ns=last.end_ns if resolved else None, over_ns=run.ends_at_ns,
         summary=f"{link_name(link.subject)} {headline(best[0])}; {HINTS[cause]}",
         cause=cause,
-        evidence=(*_evidence(params, best, run.hits, windows), *fault_evidence(faults, span)),
+        evidence=(*_evidence(params, context, best, run.hits, windows), *fault_evidence(faults, span)),
         confidence=confidence_of(reporters),
         coverage=link_coverage(link.subject, reporters),
         severity=Severity.INFO if all(case.rule in (TREND, "fading") for case in run.cases) else Severity.WARNING,
@@ -77,7 +86,7 @@ def _forecast(run: BadRun) -> Forecast | None:
 
 def _cause(params: DegradingParams, link: LinkHistory, run: BadRun, windows: Sequence[Window]) -> Cause:
     """Return the part at fault, by the symptoms of DETECTION 4."""
-    ends = {(case.side[0], case.side[1]) for case in run.cases}
+    ends = {_receiver(link, case) for case in run.cases}
     begin_ns = run.hits[0].window.begin_ns
     own = [w for w in windows if (w.device, w.port) in ends and w.end_ns > begin_ns]
     if any(worst_lane(params, [w for w in own if (w.device, w.port) == end]) for end in ends):
@@ -89,6 +98,14 @@ def _cause(params: DegradingParams, link: LinkHistory, run: BadRun, windows: Seq
     lower = link.subject.a
     at_host = lower is not None and (lower.device, lower.port) in ends and link.subject.role == HOST_LINK
     return Cause.NIC if at_host else Cause.SWITCH
+
+
+def _receiver(link: LinkHistory, case: WindowHit) -> tuple[str, str]:
+    """Return the end at which frames arrive damaged: that of the hit, or the far end of a transmitter."""
+    own = case.side[:2]
+    if case.metric not in OF_FAR_RECEIVER:
+        return own
+    return next(((end.device, end.port) for end in link.ends() if (end.device, end.port) != own), own)
 
 
 def strongest_hits(cases: Sequence[WindowHit]) -> list[WindowHit]:
@@ -107,6 +124,8 @@ def headline(case: WindowHit) -> str:
     match case.rule:
         case "losing":
             return f"loses frames: {case.observed:.0f} at {end}"
+        case "replaying":
+            return f"replays frames: {case.observed:.0f} at {end}, none lost"
         case "noisy":
             return f"is noisy: pre-FEC BER {case.observed:.1e} at {end}"
         case "fading":
@@ -128,7 +147,11 @@ def _limit(case: WindowHit) -> str:
 
 
 def _evidence(
-    params: DegradingParams, best: Sequence[WindowHit], hits: Sequence[WindowHit], all_windows: Sequence[Window]
+    params: DegradingParams,
+    context: Context,
+    best: Sequence[WindowHit],
+    hits: Sequence[WindowHit],
+    all_windows: Sequence[Window],
 ) -> Iterator[Evidence]:
     """Yield the strongest hits, then the lanes and FEC bins of their ends; `hits` has all hits of the episode."""
     for case in best:
@@ -136,7 +159,7 @@ def _evidence(
         if case.forecast is not None:
             begin_ns = min(s.window.begin_ns for s in hits if s.is_case and s.rule == TREND and s.side == case.side)
         yield evidence_of(
-            f"{case.side[0]}/{case.side[1]}: {_statement(params, case)}", case.metric.name.lower(),
+            f"{case.side[0]}/{case.side[1]}: {_statement(params, context, case)}", case.metric.name.lower(),
             side_endpoint(case.side), (begin_ns, case.window.end_ns), case.observed, case.expected,
             "trend" if case.forecast is not None else "threshold",
         )  # fmt: skip
@@ -146,13 +169,16 @@ def _evidence(
         yield from _of_bins(Endpoint(*end), windows)
 
 
-def _statement(params: DegradingParams, case: WindowHit) -> str:
+def _statement(params: DegradingParams, context: Context, case: WindowHit) -> str:
     match case.rule:
         case "losing":
             how = case.metric.name.lower()
             return (
                 f"{case.observed:.0f} frames lost in {params.span_s:g} s by {how}, in {params.windows} windows or more"
             )
+        case "replaying":
+            how, cost = case.metric.name.lower(), _cost(params, context, case)
+            return f"{case.observed:.0f} frames replayed in {params.span_s:g} s by {how}, {cost}"
         case "noisy":
             return f"pre-FEC BER {case.observed:.1e}, where {case.expected:.0e} fails"
         case "fading":
@@ -166,6 +192,15 @@ def _statement(params: DegradingParams, case: WindowHit) -> str:
             return f"{_level(case)} {case.observed:.2g} reaches {_limit(case)} in {first:.1f} to {last:.1f} h (95 %)"
         case _:
             return f"{case.observed:.0f} {case.metric.name.lower()} a minute"
+
+
+def _cost(params: DegradingParams, context: Context, case: WindowHit) -> str:
+    """Return what replays cost: at most the outstanding bytes each."""
+    cable = context.topology.link_at(Port(*case.side[:2]))
+    if cable is None or not cable.speed_bps:
+        return f"each of at most {params.replay_bytes:,.0f} bytes"
+    ratio = case.observed * params.replay_bytes * 8 / (cable.speed_bps * params.span_s)
+    return f"which cost at most {min(1.0, ratio):.1g} of its time"
 
 
 def _sums(windows: Sequence[Window], metric: Metric) -> dict[int, float]:
@@ -207,7 +242,7 @@ def _of_bins(end: Endpoint, windows: Sequence[Window]) -> Iterator[Evidence]:
         )  # fmt: skip
 
 
-_LOSS_METRICS = frozenset(metric.name.lower() for metric in LOSSES)
+_LOSS_METRICS = frozenset(metric.name.lower() for metric in (*LOSSES, Metric.LLR_TX_DISCARDS))
 
 
 def _is_critical(finding: Finding, context: SeverityContext) -> bool:
@@ -229,8 +264,8 @@ DETECTOR = Detector(
     Condition.LINK_DEGRADING,
     version="1",
     opens_when=(
-        "frame loss, pre-FEC bit errors, falling optical power or SNR, in windows of a minute; with a forecast if "
-        "the data support one"
+        "lost or replayed frames, pre-FEC bit errors, falling optical power or SNR, in windows of a minute; with a "
+        "forecast if the data support one"
     ),
     params=DegradingParams,
     section="degrading",

@@ -6,7 +6,7 @@ and no hit. Each rule is a line of DETECTION 3, with the limits in DegradingPara
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -30,6 +30,8 @@ class DegradingParams(Thresholds):
     """The fewest lost frames in them: a single CRC error on a busy link must not alert."""
     loss_ratio: Ratio = 1e-8
     """Ratio of lost frames above which CorrOpt (SIGCOMM'17) calls a link lossy; only if packets are counted."""
+    replay_bytes: ClassVar[float] = 135_000
+    """The most bytes that a replay sends again: what is outstanding on a link of 800 Gb/s (UE 1.0, LLR)."""
     ber: Ratio = 1e-5
     """The raw BER that fails (DETECTION 3)."""
     ber_clear: Ratio = 5e-6
@@ -56,29 +58,79 @@ class DegradingParams(Thresholds):
 LOSSES = (Metric.RX_FCS_ERRORS, Metric.PCS_SYMBOL_ERRORS, Metric.FEC_UNCORRECTED_CODEWORDS)
 """Counters of frames lost to the fiber. They count the same frames, so the largest is used, never their sum."""
 
+REPLAYS = (Metric.LLR_RX_BAD, Metric.LLR_TX_REPLAYS)
+"""Counters of link-level retry (LLR): what a receiver gets damaged, and how often a transmitter sends again."""
+
+OF_FAR_RECEIVER = (Metric.LLR_TX_REPLAYS, Metric.LLR_TX_DISCARDS)
+"""A transmitter counts what the receiver at the other end of the link did not get."""
+
 LEVELS = {
     Metric.RX_POWER_DBM: "receive power", Metric.TX_POWER_DBM: "transmit power",
     Metric.MEDIA_SNR_DB: "SNR of the fiber", Metric.HOST_SNR_DB: "SNR towards the switch or host",
 }  # fmt: skip
 
 TREND = "trend"
+_HOUR_NS = ns(3600)
 
 
-def rule_hits(params: DegradingParams, side: Side, windows: Sequence[Window]) -> list[WindowHit]:
+def rule_hits(params: DegradingParams, side: Side, sides: Mapping[Side, Sequence[Window]]) -> list[WindowHit]:
     """Return all hits of one side, in order of event time."""
-    found: list[WindowHit] = []
+    windows = sides[side]
+    found = list(_losing(params, side, windows, _replayed_to(side, sides)))
     for rule in _RULES:
         found += rule(params, side, windows)
     return sorted(found, key=lambda hit: (hit.window.begin_ns, hit.rule, hit.index))
 
 
-def loss(window: Window) -> tuple[Metric, float]:
-    """Return the counter with the most lost frames of a window, and its growth; any errors if none is read."""
+def _replayed_to(side: Side, sides: Mapping[Side, Sequence[Window]]) -> Callable[[Window], bool]:
+    """Return whether LLR was up in a window in the direction to a side, so that damaged frames were sent again.
+
+    Frames arrived by it (UE 1.0, 5.1). If the end does not count them: the far end sent again within the hour, of which
+    one such window is retained.
+    """
+    hours = {
+        window.begin_ns // _HOUR_NS
+        for one, windows in sides.items()
+        for window in windows
+        if one[:2] != side[:2] and value(window, Metric.LLR_TX_REPLAYS)
+    }
+
+    def is_replayed(window: Window) -> bool:
+        received = [value(window, metric) for metric in (Metric.LLR_RX_OK, Metric.LLR_RX_BAD)]
+        return any(received) if any(one is not None for one in received) else window.begin_ns // _HOUR_NS in hours
+
+    return is_replayed
+
+
+def loss(window: Window, is_replayed: bool = False) -> tuple[Metric, float]:
+    """Return the counter with the most lost frames of a window, and its growth; any errors if none is read.
+
+    Where LLR is up, lost frames are those that its transmitter discards, and those with a bad FCS beyond the replayed
+    ones and the ones that an earlier link damaged: control frames are not replayed.
+    """
     known = [(count, metric) for metric in LOSSES if (count := value(window, metric)) is not None]
+    if is_replayed:
+        others = (value(window, metric) or 0.0 for metric in (Metric.LLR_RX_BAD, Metric.LLR_RX_POISONED))
+        known = [(max(0.0, (value(window, Metric.RX_FCS_ERRORS) or 0.0) - sum(others)), Metric.RX_FCS_ERRORS)]
+    if (discarded := value(window, Metric.LLR_TX_DISCARDS)) is not None:
+        known.append((discarded, Metric.LLR_TX_DISCARDS))
     if known:
         count, metric = max(known)
         return metric, count
     return Metric.RX_ERRORS, value(window, Metric.RX_ERRORS) or 0.0
+
+
+def replays(window: Window, is_replayed: bool) -> tuple[Metric, float]:
+    """Return the counter of the most replayed frames of a window, and its growth; all of them count the same replays.
+
+    Uncorrected codewords are named as the frames that they damage, also where the device does not count these.
+    """
+    known = [(value(window, metric) or 0.0, metric) for metric in REPLAYS]
+    if is_replayed:
+        damaged = (Metric.PCS_SYMBOL_ERRORS, Metric.FEC_UNCORRECTED_CODEWORDS)
+        known += [(value(window, metric) or 0.0, Metric.LLR_RX_BAD) for metric in damaged]
+    count, metric = max(known)
+    return metric, count
 
 
 def _recent(params: DegradingParams, windows: Sequence[Window], window: Window) -> list[Window]:
@@ -90,19 +142,23 @@ def _end_ns(window: Window) -> int:
     return window.end_ns
 
 
-def _losing(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[WindowHit]:
-    for window in windows:
-        metric, count = loss(window)
-        if not count:
-            continue
-        recent = _recent(params, windows, window)
-        if metric is Metric.RX_ERRORS and is_congestion(params, recent):
-            continue
-        losing = [lost for w in recent if (lost := loss(w)[1])]
-        packets = total(recent, Metric.RX_PACKETS)
-        lossy = not packets or sum(losing) / packets >= params.loss_ratio
-        case = len(losing) >= params.windows and sum(losing) >= params.errors and lossy
-        yield WindowHit(side, window, "losing", metric, sum(losing), float(params.errors), case)
+def _losing(
+    params: DegradingParams, side: Side, windows: Sequence[Window], is_replayed: Callable[[Window], bool]
+) -> Iterator[WindowHit]:
+    """Yield windows with lost frames, and windows with replayed ones, which count alike."""
+    for rule, counted in (("losing", loss), ("replaying", replays)):
+        for window in windows:
+            metric, count = counted(window, is_replayed(window))
+            if not count:
+                continue
+            recent = _recent(params, windows, window)
+            if metric is Metric.RX_ERRORS and is_congestion(params, recent):
+                continue
+            losing = [lost for w in recent if (lost := counted(w, is_replayed(w))[1])]
+            packets = total(recent, Metric.RX_PACKETS) if metric not in OF_FAR_RECEIVER else None
+            lossy = not packets or sum(losing) / packets >= params.loss_ratio
+            case = len(losing) >= params.windows and sum(losing) >= params.errors and lossy
+            yield WindowHit(side, window, rule, metric, sum(losing), float(params.errors), case)
 
 
 def is_congestion(params: DegradingParams, windows: Sequence[Window]) -> bool:
@@ -246,5 +302,5 @@ def _is_step(metric: Metric, moved: float) -> bool:
 
 
 _RULES: tuple[Callable[[DegradingParams, Side, Sequence[Window]], Iterator[WindowHit]], ...] = (
-    _losing, _noisy, _counting, _fading, _trending,
+    _noisy, _counting, _fading, _trending,
 )  # fmt: skip

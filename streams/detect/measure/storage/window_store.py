@@ -33,6 +33,7 @@ ERRORS = frozenset(
     {
         Metric.RX_ERRORS, Metric.RX_FCS_ERRORS, Metric.RX_SYMBOL_ERRORS, Metric.PCS_SYMBOL_ERRORS,
         Metric.FEC_UNCORRECTED_CODEWORDS, Metric.LINK_ERROR_RECOVERIES, Metric.LOCAL_LINK_INTEGRITY_ERRORS,
+        Metric.LLR_RX_BAD, Metric.LLR_TX_REPLAYS, Metric.LLR_TX_DISCARDS,
     }
 )  # fmt: skip
 """Counters that do not grow on a healthy port: any growth is notable."""
@@ -40,6 +41,7 @@ ERRORS = frozenset(
 CONTEXT = frozenset(
     {
         Metric.RX_PACKETS, Metric.RX_DISCARDS, Metric.LANE_RAW_ERRORS, Metric.FEC_CODEWORDS_BY_ERRORS,
+        Metric.LLR_RX_OK, Metric.LLR_RX_POISONED,
     }
 )  # fmt: skip
 """Counters that grow on a healthy port, sent together with errors."""
