@@ -82,6 +82,7 @@ class Discovery:
                 master=master,
                 mac=values.mac(self._tree.read_proc(f"{base}/address")),
                 pci=pci,
+                switch=self._tree.read_proc(f"{base}/phys_switch_id"),
                 function="" if last == pci else last,
                 folder=device,
                 link_layer="InfiniBand" if self._tree.read_proc(f"{base}/type") == _IPOIB else "Ethernet",
@@ -107,7 +108,7 @@ class Discovery:
 
     def _rdma_ports(self, netdevs: dict[str, Port]) -> Iterator[Port]:
         devices = {name: self._rdma_device(name, born) for name, born in self._tree.ctimes(self._rdma)}
-        owned = {device.pci for device in devices.values()}
+        owned = {device.pci for device in devices.values() if not device.is_virtual}
         for name, device in devices.items():
             numbers = sorted(int(each) for each in self._tree.names(f"{self._rdma}/{name}/ports") if each.isdecimal())
             if name.startswith(_SMI):
@@ -133,9 +134,20 @@ class Discovery:
             board=self._tree.read_proc(f"{base}/board_id"),
             model=self._tree.read_proc(f"{base}/hca_type"),
             firmware=self._tree.read_proc(f"{base}/fw_ver"),
+            parent=self._parent(folder),
             is_virtual=bool(folder) and self._is_virtual(folder, ""),
             born=(born,),
         )
+
+    def _parent(self, folder: str) -> str:
+        """Return the PCI address of a virtual function's or a subfunction's physical function; else empty."""
+        if not folder or not self._is_virtual(folder, ""):
+            return ""
+        return values.pci_address(self._tree.target(f"{folder}/physfn") or folder)
+
+    def _reference(self, rdma: str, number: int) -> str:
+        """Return the netdev of an RDMA port by the kernel's reference, which needs a valid GID; empty without one."""
+        return self._tree.read_proc(f"{self._rdma}/{rdma}/ports/{number}/gid_attrs/ndevs/0")
 
     def _rdma_port(self, device: Port, number: int, *, of_several: bool) -> Port:
         base = f"{self._rdma}/{device.rdma}/ports/{number}"
@@ -150,16 +162,18 @@ class Discovery:
     def _uplinks(self, device: Port, netdevs: dict[str, Port], owned: Collection[str]) -> list[Port]:
         """Return the netdevs of the physical ports of a card that belong to this RDMA device, in the order of the card.
 
-        A card is one slot; a function with an RDMA device of its own has its ports. A bond's RDMA device without a
-        `device` link has the ports of the bond.
+        A card is one slot, or one switch of the kernel; a function with an RDMA device of its own has its ports. A
+        bond's RDMA device without a `device` link has the ports of the bond.
         """
         if device.is_virtual:
             return []
-        reference = self._tree.read_proc(f"{self._rdma}/{device.rdma}/ports/1/gid_attrs/ndevs/0")
+        reference = self._reference(device.rdma, 1)
+        switches = {net.switch for net in netdevs.values() if net.pci == device.pci} - {""}
         found = [
             net for net in netdevs.values()
             if not net.is_virtual and net.link_layer == "Ethernet"
-            and (net.pci[:-1] == device.pci[:-1] if device.pci else net.master == reference != "")
+            and (net.pci[:-1] == device.pci[:-1] or net.switch in switches if device.pci
+                 else net.master == reference != "")
             and (net.pci == device.pci or net.pci not in owned)
         ]  # fmt: skip
         return sorted(found, key=lambda net: (net.pci, net.dev_port))
@@ -189,7 +203,7 @@ class Discovery:
         by_name = {net.netdev: net for net in uplinks}
         taken: dict[str, Port] = {}
         for port in ports:
-            reference = self._tree.read_proc(f"{self._rdma}/{port.rdma}/ports/{port.number}/gid_attrs/ndevs/0")
+            reference = self._reference(port.rdma, port.number)
             if reference in by_name:
                 taken.setdefault(reference, port)
         free = {port.number: port for port in ports if port not in taken.values()}
@@ -206,7 +220,7 @@ class Discovery:
 
     def _with_netdev(self, port: Port, netdevs: dict[str, Port]) -> Port:
         """Join an RDMA port with its netdev: by the kernel's reference, else by its place in the function."""
-        reference = self._tree.read_proc(f"{self._rdma}/{port.rdma}/ports/{port.number}/gid_attrs/ndevs/0")
+        reference = self._reference(port.rdma, port.number)
         of_function = [
             net
             for net in netdevs.values()
@@ -240,7 +254,8 @@ class Discovery:
             serial=product.serial,
             is_restricted=product.is_restricted,
         )
-        return replace(port, speed_bps=self._speed(port)) if asks and not port.is_restricted else port
+        asks &= port.has_link_state and not port.is_restricted
+        return replace(port, speed_bps=self._speed(port)) if asks else port
 
     def _vital(self, device: str, port: Port) -> Vpd:
         key = port.card, port.born

@@ -14,7 +14,7 @@ from streams.wire.models import Component
 
 
 class Role(StrEnum):
-    """The role of a port. Virtual: not a physical port (bonds, virtual functions, representors)."""
+    """The role of a port. Virtual: no port of the host (bonds, virtual functions, representors, bridges of NVLink)."""
 
     FABRIC = "fabric"
     MANAGEMENT = "management"
@@ -40,6 +40,10 @@ class Port:
     node_guid: str = ""
     port_guid: str = ""
     pci: str = ""
+    parent: str = ""
+    """The PCI address of the physical function of a virtual function or a subfunction."""
+    switch: str = ""
+    """The kernel's `phys_switch_id`, equal for all ports of a card; empty unless it switches."""
     function: str = ""
     """The innermost device, if it is not a PCI function: `virtio2`, `1-1:1.0` of a USB adapter."""
     folder: str = ""
@@ -84,6 +88,11 @@ class Port:
     def has_ethernet_state(self) -> bool:
         """True if the netdev has the port's state; the state of an IPoIB netdev also depends on the subnet manager."""
         return bool(self.netdev) and self.link_layer != "InfiniBand"
+
+    @property
+    def has_link_state(self) -> bool:
+        """True if state and rate of the RDMA port are those of a link; EFA reports constants (efa_verbs.c)."""
+        return self.driver != "efa" and self.link_layer != "Unspecified"
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -136,10 +145,14 @@ def roles(
     compared = without_route or rdma
     fastest = max((port.speed_bps or 0.0 for port in compared), default=0.0)
     models = {_model(port) for port in compared if port.speed_bps == fastest and fastest}
+    has_efa = any(not port.has_link_state for port in rdma)
     found = {}
     for port in ports:
         if port.is_virtual and not port.matches(explicit):
             found[port.identity] = Role.VIRTUAL, "no port of its own"
+        elif port.rdma and port.link_layer == "InfiniBand" and (port.is_restricted or has_efa):
+            # Only root reads the mark; a host with EFA has no other InfiniBand than these bridges (p6-b300.48xlarge).
+            found[port.identity] = Role.VIRTUAL, "a bridge that manages the switches of NVLink"
         elif port.matches(fabric):
             found[port.identity] = Role.FABRIC, "configured in the settings"
         elif port.matches(management):
@@ -158,7 +171,23 @@ def _role(port: Port, fastest: float, models: set[str], *, others_are_free: bool
         return Role.MANAGEMENT, "carries the default route, and other RDMA ports do not"
     if port.speed_bps and port.speed_bps * _MUCH_SLOWER <= fastest and _model(port) not in models:
         return Role.MANAGEMENT, f"{port.speed_bps / 1e9:.0f}G beside {fastest / 1e9:.0f}G of another model"
+    if not port.has_link_state:
+        return Role.FABRIC, "EFA"
     return Role.FABRIC, f"RDMA over Ethernet, a part of {port.lag}" if port.lag else "RDMA over Ethernet"
+
+
+def by_uplink(ports: Iterable[Port]) -> dict[str, list[Port]]:
+    """Return the RDMA ports of virtual functions and subfunctions by the identity of their physical function's port."""
+    ports = tuple(ports)
+    uplinks: dict[str, Port] = {}
+    for port in ports:
+        if not port.is_virtual and port.pci:
+            uplinks.setdefault(port.pci, port)
+    found: dict[str, list[Port]] = {}
+    for port in ports:
+        if port.rdma and port.parent in uplinks:
+            found.setdefault(uplinks[port.parent].identity, []).append(port)
+    return found
 
 
 def _model(port: Port) -> str:

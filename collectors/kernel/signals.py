@@ -21,7 +21,10 @@ class Rank(IntEnum):
     RDMA = 1
     RDMA_EXTENDED = 2
     DRIVER = 3
-    NETDEV = 4
+    ROCE = 4
+    """RoCE alone: the driver's counters of bnxt_en are those of the wire, and have Ethernet too."""
+    FUNCTION = 5
+    NETDEV = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Signal:
     rank: Rank
     lane: int = NO_INDEX
     factor: int = 1
+    is_part: bool = False
+    """True if the counters of one metric and rank are parts of one sum."""
 
 
 def _all(rank: Rank, metrics: dict[str, Metric]) -> dict[str, Signal]:
@@ -87,7 +92,7 @@ SATURATES: dict[str, int] = {
 HW_COUNTERS: dict[str, Signal] = _all(
     Rank.RDMA,
     {
-        # mlx5
+        # mlx5; whether a virtual function's congestion counters are its own is not documented
         "np_ecn_marked_roce_packets": Metric.ROCE_ECN_MARKED_PACKETS,
         "np_cnp_sent": Metric.CNP_SENT,
         "rp_cnp_handled": Metric.CNP_HANDLED,
@@ -115,12 +120,21 @@ HW_COUNTERS: dict[str, Signal] = _all(
         "max_retry_exceeded": Metric.TRANSPORT_RETRIES_EXCEEDED,
         "rnr_naks_rcvd": Metric.RNR_NAK_RETRIES,
         "dup_req": Metric.DUPLICATE_REQUESTS,
+        "rx_out_of_buffer": Metric.OUT_OF_BUFFER,
         # irdma
         "RxECNMrkd": Metric.ROCE_ECN_MARKED_PACKETS,
         "cnpSent": Metric.CNP_SENT,
         "cnpHandled": Metric.CNP_HANDLED,
         "cnpIgnored": Metric.CNP_IGNORED,
-        # ionic
+        # ionic; the firmware names them, and reports 2^64-1 for one that it lacks
+        "rx_rdma_ucast_bytes": Metric.RX_BYTES,
+        "tx_rdma_ucast_bytes": Metric.TX_BYTES,
+        "rx_rdma_ucast_pkts": Metric.RX_PACKETS,
+        "tx_rdma_ucast_pkts": Metric.TX_PACKETS,
+        "tx_rdma_retx_pkts": Metric.RETRANSMITTED_PACKETS,
+        "resp_rx_outof_buf": Metric.OUT_OF_BUFFER,
+        "resp_rx_dup_request": Metric.DUPLICATE_REQUESTS,
+        "req_rx_impl_nak_seq_err": Metric.IMPLIED_NAK_SEQUENCE_ERRORS,
         "rx_rdma_ecn_pkts": Metric.ROCE_ECN_MARKED_PACKETS,
         "tx_rdma_cnp_pkts": Metric.CNP_SENT,
         "rx_rdma_cnp_pkts": Metric.CNP_HANDLED,
@@ -129,9 +143,45 @@ HW_COUNTERS: dict[str, Signal] = _all(
         "tx_rdma_ack_timeout": Metric.LOCAL_ACK_TIMEOUTS,
         "req_tx_retry_excd_err": Metric.TRANSPORT_RETRIES_EXCEEDED,
         "req_rx_rnr_retry_err": Metric.RNR_NAK_RETRIES,
+        # efa; a timeout also changes the path
+        "retrans_pkts": Metric.RETRANSMITTED_PACKETS,
+        "retrans_bytes": Metric.RETRANSMITTED_BYTES,
+        "retrans_timeout_events": Metric.LOCAL_ACK_TIMEOUTS,
+        "unresponsive_remote_events": Metric.UNRESPONSIVE_REMOTES,
+        "impaired_remote_conn_events": Metric.IMPAIRED_CONNECTIONS,
+    },
+)
+HW_COUNTERS |= {
+    name: Signal(Metric.REQUESTER_CQE_ERRORS, Rank.RDMA, is_part=True)
+    for name in ("rdma_read_wr_err", "rdma_write_wr_err")  # efa
+}
+HW_COUNTERS |= _all(
+    Rank.ROCE,
+    {
+        # bnxt_re
+        "rx_roce_only_bytes": Metric.RX_BYTES,
+        "tx_roce_only_bytes": Metric.TX_BYTES,
+        "rx_roce_only_pkts": Metric.RX_PACKETS,
+        "tx_roce_only_pkts": Metric.TX_PACKETS,
+    },
+)
+HW_COUNTERS |= _all(
+    Rank.FUNCTION,
+    {
+        # efa, and bnxt_re for one function
+        "rx_bytes": Metric.RX_BYTES,
+        "tx_bytes": Metric.TX_BYTES,
+        "rx_pkts": Metric.RX_PACKETS,
+        "tx_pkts": Metric.TX_PACKETS,
+        "rx_drops": Metric.RX_DISCARDS,
     },
 )
 """`ports/N/hw_counters`."""
+
+OF_FUNCTIONS: dict[str, Signal] = {
+    name: signal for name, signal in HW_COUNTERS.items() if signal.metric is not Metric.RX_ICRC_ERRORS
+}
+"""`hw_counters` that a virtual function counts itself; mlx5 reads the others from the physical port."""
 
 STATISTICS: dict[str, Signal] = _all(
     Rank.NETDEV,
@@ -188,6 +238,14 @@ PHYSICAL: dict[str, Metric] = {
     "rx_pcs_symbol_err": Metric.PCS_SYMBOL_ERRORS,
     "rx_pause_frames": Metric.PAUSE_RX_FRAMES,
     "tx_pause_frames": Metric.PAUSE_TX_FRAMES,
+    "rx_total_frames": Metric.RX_PACKETS,
+    "tx_total_frames": Metric.TX_PACKETS,
+    # ionic
+    "octets_rx_ok": Metric.RX_BYTES,
+    "octets_tx_ok": Metric.TX_BYTES,
+    "frames_rx_ok": Metric.RX_PACKETS,
+    "frames_tx_ok": Metric.TX_PACKETS,
+    "frames_rx_bad_fcs": Metric.RX_FCS_ERRORS,
     # i40e
     "port.rx_bytes": Metric.RX_BYTES,
     "port.tx_bytes": Metric.TX_BYTES,
@@ -197,22 +255,30 @@ PHYSICAL: dict[str, Metric] = {
 """Statistics of ethtool that the card counts on the wire."""
 
 _BY_NUMBER: tuple[tuple[re.Pattern[str], dict[str, Metric]], ...] = (
-    (re.compile(r"(rx)_err_lane_(\d{1,2})_phy"), {"rx": Metric.LANE_RAW_ERRORS}),
+    (re.compile(r"(?P<way>rx)_err_lane_(?P<lane>\d{1,2})_phy"), {"rx": Metric.LANE_RAW_ERRORS}),
     (
-        re.compile(r"([rt]x)_prio([0-7])_pause"),
+        re.compile(r"(?P<way>[rt]x)_prio(?P<lane>[0-7])_pause"),
         {"rx": Metric.PFC_RX_FRAMES, "tx": Metric.PFC_TX_FRAMES},
     ),
     (
-        re.compile(r"([rt]x)_prio([0-7])_pause_duration"),  # in µs (counters.rst)
+        re.compile(r"(?P<way>[rt]x)_prio(?P<lane>[0-7])_pause_duration"),  # in µs (counters.rst)
         {"rx": Metric.PFC_RX_PAUSE_USECONDS, "tx": Metric.PFC_TX_PAUSE_USECONDS},
     ),
     (
-        re.compile(r"([rt]x)_prio([0-7])_pause_transition"),
+        re.compile(r"(?P<way>[rt]x)_prio(?P<lane>[0-7])_pause_transition"),
         {"rx": Metric.PFC_RX_TRANSITIONS, "tx": Metric.PFC_TX_TRANSITIONS},
     ),
     (
-        re.compile(r"([rt]x)_pfc_ena_frames_pri([0-7])"),  # bnxt_en
+        re.compile(r"(?P<way>[rt]x)_pfc_ena_frames_pri(?P<lane>[0-7])"),  # bnxt_en
         {"rx": Metric.PFC_RX_FRAMES, "tx": Metric.PFC_TX_FRAMES},
+    ),
+    (
+        re.compile(r"pfc_pri(?P<lane>[0-7])_(?P<way>[rt]x)_duration_us"),  # bnxt_en
+        {"rx": Metric.PFC_RX_PAUSE_USECONDS, "tx": Metric.PFC_TX_PAUSE_USECONDS},
+    ),
+    (
+        re.compile(r"pfc_pri(?P<lane>[0-7])_(?P<way>[rt]x)_transitions"),  # bnxt_en
+        {"rx": Metric.PFC_RX_TRANSITIONS, "tx": Metric.PFC_TX_TRANSITIONS},
     ),
 )
 """Statistics whose name has the lane or priority: `rx_err_lane_3_phy`."""
@@ -237,5 +303,5 @@ def ethtool_signal(name: str) -> Signal | None:
         return Signal(Metric.MODULE_EVENTS, Rank.PHYSICAL, kind)
     for pattern, metrics in _BY_NUMBER:
         if match := pattern.fullmatch(name):
-            return Signal(metrics[match[1]], Rank.PHYSICAL, int(match[2]))
+            return Signal(metrics[match["way"]], Rank.PHYSICAL, int(match["lane"]))
     return None

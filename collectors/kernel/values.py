@@ -4,7 +4,7 @@ An absent value is None; an invalid one raises Reject.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from streams.wire.errors import Reject
@@ -38,8 +38,17 @@ def times(value: int | None, factor: int) -> int | None:
     """Convert a counter to another unit; the result wraps at 64 bits."""
     if value is None or factor == 1:
         return value
-    scaled = value * factor % _UINT64
-    return None if scaled == _UINT64 - 1 else scaled
+    return _wrapped(value * factor)
+
+
+def total(parts: Sequence[int | None]) -> int | None:
+    """Return the sum of counters, which wraps at 64 bits; None if one is absent."""
+    known = [part for part in parts if part is not None]
+    return _wrapped(sum(known)) if len(known) == len(parts) else None
+
+
+def _wrapped(value: int) -> int | None:
+    return None if value % _UINT64 == _UINT64 - 1 else value % _UINT64
 
 
 def rate_bps(text: str) -> float | None:

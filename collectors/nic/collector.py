@@ -14,7 +14,7 @@ from collectors.core.spec import Spec
 from collectors.core.tasks import in_thread
 from collectors.kernel import values
 from collectors.kernel.discover import Discovery
-from collectors.kernel.ports import KnownPorts, Port, Role, components
+from collectors.kernel.ports import KnownPorts, Port, Role, by_uplink, components
 from collectors.kernel.tree import Tree
 from collectors.nic.ethtool import Ethtool, ethtool_of
 from collectors.nic.params import Params
@@ -110,14 +110,14 @@ class HostReader:
             _log.info("ports", device=self.device, found=found)
         self._boot_id = values.boot_id(self._tree.read_kernel_text("sys/kernel/random/boot_id"))
         self._booted_ns = values.boot_time_ns(self._tree.read_kernel_text("stat"))
+        functions = by_uplink(known.port for known in self._known.ports)
         former, self._readers = self._readers, {}
         for port in (known.port for known in self._known.ports if known.role in self._wanted):
             reader = former.pop(port.identity, None)
-            if reader is not None and port.is_same_device(reader.port):
-                reader.rediscover()
-            else:
+            if reader is None or not port.is_same_device(reader.port):
                 self._close(reader)
                 reader = PortReader(self._tree, port, self._ethtool(port.netdev), self._clock)
+            reader.rediscover(functions.get(port.identity, ()))
             self._readers[port.identity] = reader
         for gone in former.values():
             self._close(gone)
@@ -202,8 +202,8 @@ async def collect(params: Params, context: CollectorContext) -> None:
 
 
 async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
-    """Yield one reading of every port of any role; nothing if there are no ports."""
-    with contextlib.closing(host_reader(params, context, frozenset(Role))) as reader:
+    """Yield one reading of every port of the fabric or of management; nothing if there are no ports."""
+    with contextlib.closing(host_reader(params, context, frozenset({Role.FABRIC, Role.MANAGEMENT}))) as reader:
         if (samples := await reader.read_once()) is not None:
             yield samples
 

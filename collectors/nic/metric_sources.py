@@ -11,6 +11,7 @@ from streams.fabric.catalogue import Metric
 Slot = tuple[Metric, int]
 
 COUNTERS, HW_COUNTERS, ETHTOOL, NETDEV = "counters", "hw_counters", "ethtool", "netdev"
+FUNCTIONS = "functions"
 """Groups of files that are disabled together; the kernel returns the NETDEV group without querying the device."""
 
 
@@ -53,11 +54,18 @@ def statistics(names: Iterable[str], *, is_ethernet: bool) -> Iterator[MetricSou
             yield MetricSource(ETHTOOL, name, "", signal)
 
 
-def best(available: Iterable[tuple[MetricSource, bool]]) -> list[MetricSource]:
-    """Return the source of each slot with the lowest rank; sources with a value are preferred."""
-    found: dict[Slot, tuple[tuple[bool, int], MetricSource]] = {}
+def of_function(tree: Tree, rdma: str) -> Iterator[MetricSource]:
+    """Yield what the virtual function with this directory of an RDMA port counts of its physical port's traffic."""
+    return _in(tree, FUNCTIONS, f"{rdma}/hw_counters", signals.OF_FUNCTIONS)
+
+
+def best(available: Iterable[tuple[MetricSource, bool]]) -> list[tuple[MetricSource, ...]]:
+    """Return the source of each slot with the lowest rank, or the parts of its sum; sources with a value first."""
+    found: dict[Slot, tuple[tuple[bool, int], tuple[MetricSource, ...]]] = {}
     for source, has_value in available:
         order = (not has_value, source.signal.rank)
         if source.slot not in found or order < found[source.slot][0]:
-            found[source.slot] = order, source
-    return [source for _, source in found.values()]
+            found[source.slot] = order, (source,)
+        elif source.signal.is_part and order == found[source.slot][0]:
+            found[source.slot] = order, (*found[source.slot][1], source)
+    return [sources for _, sources in found.values()]

@@ -1,7 +1,7 @@
 """Defines the settings of the NIC collector: the host, the kernel's trees, cadence, and port selection."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -20,8 +20,8 @@ class Params(PortParams):
     """The interval of readings."""
     deadline_s: ClassVar[float] = 2.0
     """A port that exceeds it is skipped, and the others are read."""
-    roles: tuple[Role, ...] = (Role.FABRIC,)
-    """The ports that are published. `--once --print` shows every port."""
+    roles: tuple[Literal[Role.FABRIC, Role.MANAGEMENT], ...] = (Role.FABRIC,)
+    """The ports that are published. `--once --print` shows those of both roles."""
     discover_every_s: ClassVar[float] = 60.0
     """The interval of the search for devices that changed in place; other changes are detected at the next reading."""
     facts_every_s: ClassVar[float] = 3600.0

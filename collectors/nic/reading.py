@@ -5,8 +5,8 @@ look like a burst. A metric that appears later is added.
 """
 
 from collections import Counter
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from collectors.core.columns import RowReading
 from collectors.kernel import values
@@ -14,7 +14,18 @@ from collectors.kernel.ports import Port
 from collectors.kernel.signals import SATURATES
 from collectors.kernel.tree import Refusal, Tree
 from collectors.nic.ethtool import Source, Statistics
-from collectors.nic.metric_sources import COUNTERS, ETHTOOL, HW_COUNTERS, MetricSource, Slot, best, files, statistics
+from collectors.nic.function_totals import FunctionTotals
+from collectors.nic.metric_sources import (
+    COUNTERS,
+    ETHTOOL,
+    FUNCTIONS,
+    HW_COUNTERS,
+    MetricSource,
+    Slot,
+    best,
+    files,
+    statistics,
+)
 from streams.fabric.catalogue import Metric
 from streams.instrument.clock import Clock
 from streams.wire.errors import Reject
@@ -89,6 +100,8 @@ class PortReader:
         self._net = f"{tree.sys}/class/net/{port.netdev}" if port.netdev else ""
         self._slots: tuple[Slot, ...] = _STATE
         self._files: list[tuple[int, MetricSource]] = []
+        self._sums: list[tuple[int, tuple[MetricSource, ...]]] = []
+        self._functions = FunctionTotals(tree)
         self._statistic: dict[str, int] = {}
         self._names: tuple[str, ...] = ()
         self._picked: list[tuple[int, int]] = []
@@ -107,9 +120,10 @@ class PortReader:
         """Release the resources."""
         self._source.close()
 
-    def rediscover(self) -> None:
-        """At the next reading, add metrics that have appeared."""
+    def rediscover(self, functions: Iterable[Port] = ()) -> None:
+        """At the next reading, add metrics that have appeared, and the counters of these virtual functions."""
         self._looks = True
+        self._functions.set(functions)
 
     def read(self) -> PortReading:
         """Return one reading; never raises for any content of the tree."""
@@ -120,12 +134,14 @@ class PortReader:
             self._looks = False
             self._choose()
             began_ns = self._clock.now_ns()
-        found: list[float | None] = [None] * len(self._slots)
+        found: list[Any] = [None] * len(self._slots)
         found[: len(_STATE)] = self._state()
         is_hw_due = self._is_hw_due(began_ns)
         for slot, source in self._files:
             if source.group != HW_COUNTERS or is_hw_due:
                 found[slot] = self._counter(source)
+        if is_hw_due:
+            self._add_sums(found)
         if (driver := self._statistics()) is not None:
             for slot, place in self._picked:
                 found[slot] = driver.values[place]
@@ -148,13 +164,29 @@ class PortReader:
         if self._is_wanting:  # a source that failed temporarily may be the best: select at the next reading
             self._looks = True
             return
-        for source in best(tried):
+        for source, *others in best(tried):
             slot = len(self._slots)
             self._slots = (*self._slots, source.slot)
-            if source.path:
+            if others:
+                self._sums.append((slot, (source, *others)))
+            elif source.path:
                 self._files.append((slot, source))
             else:
                 self._statistic[source.name] = slot
+        # A port's physical layer and its driver count the traffic of all functions, its `hw_counters` do not.
+        own = {self._slots[slot] for slot, source in self._files if source.group == HW_COUNTERS}
+        own |= {self._slots[slot] for slot, _ in self._sums}
+        self._slots = (*self._slots, *self._functions.choose(own, frozenset(self._slots) - own))
+
+    def _add_sums(self, found: list[Any]) -> None:
+        """Set the metrics of several files, absent without one of them, and add what virtual functions count."""
+        for slot, sources in self._sums:
+            found[slot] = values.total([self._counter(source) for source in sources])
+        if totals := self._functions.read(self._counter):
+            alone = self._functions.alone
+            for place, metric in enumerate(self._slots):
+                if metric in totals:
+                    found[place] = values.total([0 if metric in alone else found[place], totals[metric]])
 
     def _is_hw_due(self, now_ns: int) -> bool:
         """Return False within `lifespan`: the kernel repeats its last values, which are absent then, not unchanged."""
@@ -191,9 +223,9 @@ class PortReader:
         self._breaker.on_refusal(group, path, lasting=refusal.lasting)
 
     def _allows(self, group: str, path: str) -> bool:
-        if self.port.is_restricted and group in {COUNTERS, HW_COUNTERS, ETHTOOL}:
+        if self.port.is_restricted and group in {COUNTERS, HW_COUNTERS, ETHTOOL, FUNCTIONS}:
             return False
-        if group in {HW_COUNTERS, ETHTOOL} and self._breaker.is_closed(COUNTERS):
+        if group in {HW_COUNTERS, ETHTOOL, FUNCTIONS} and self._breaker.is_closed(COUNTERS):
             return False
         return self._breaker.allows(group, path)
 
@@ -221,7 +253,7 @@ class PortReader:
         if self.port.has_ethernet_state or not self._rdma:
             oper, admin = self._netdev_state()
         # The state of a LAG's RDMA device is that of the bond: up with one leg.
-        asks_rdma = bool(self._rdma) and not self.is_restricted and not self.port.lag
+        asks_rdma = bool(self._rdma) and self.port.has_link_state and not self.is_restricted and not self.port.lag
         if asks_rdma and oper is None:
             oper = self._parsed(self._read_text(f"{self._rdma}/state"), values.port_is_up)
         if asks_rdma and admin is None:

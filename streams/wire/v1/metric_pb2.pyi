@@ -182,6 +182,13 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """of one communicator"""
     COLLECTIVE_RANK: _Metric.ValueType  # 177
     """of a GPU; index: the group of ranks that it belongs to"""
+    RETRANSMITTED_PACKETS: _Metric.ValueType  # 180
+    """Transport of a NIC that retransmits in hardware (EFA, ionic): counters."""
+    RETRANSMITTED_BYTES: _Metric.ValueType  # 181
+    UNRESPONSIVE_REMOTES: _Metric.ValueType  # 182
+    """remote ends that did not answer any more"""
+    IMPAIRED_CONNECTIONS: _Metric.ValueType  # 183
+    """connections whose rate was reduced"""
     NVLINK_LINKS: _Metric.ValueType  # 200
     """NVLink 5, fabric and clocks of a GPU.
     gauge: the links that the GPU has
@@ -388,6 +395,13 @@ COLLECTIVE_RANKS: Metric.ValueType  # 176
 """of one communicator"""
 COLLECTIVE_RANK: Metric.ValueType  # 177
 """of a GPU; index: the group of ranks that it belongs to"""
+RETRANSMITTED_PACKETS: Metric.ValueType  # 180
+"""Transport of a NIC that retransmits in hardware (EFA, ionic): counters."""
+RETRANSMITTED_BYTES: Metric.ValueType  # 181
+UNRESPONSIVE_REMOTES: Metric.ValueType  # 182
+"""remote ends that did not answer any more"""
+IMPAIRED_CONNECTIONS: Metric.ValueType  # 183
+"""connections whose rate was reduced"""
 NVLINK_LINKS: Metric.ValueType  # 200
 """NVLink 5, fabric and clocks of a GPU.
 gauge: the links that the GPU has

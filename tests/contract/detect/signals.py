@@ -110,6 +110,10 @@ REASONS: dict[Metric, str] = {
     M.DUPLICATE_REQUESTS: "the other side of a time-out that the sender counts in `local_ack_timeouts`",
     M.REQUESTER_CQE_ERRORS: "completions with an error, which programs cause as well when they end",
     M.RESPONDER_CQE_ERRORS: "as above, on the responding side",
+    M.RETRANSMITTED_PACKETS: "sprayed packets are sent again without a loss; rail/degraded reads the time-outs",
+    M.RETRANSMITTED_BYTES: "as above",
+    M.UNRESPONSIVE_REMOTES: "the far end's host or program ended, as often as its network; no limit is published",
+    M.IMPAIRED_CONNECTIONS: "as above, with a reduced rate, which rail/degraded reads in the bytes",
     M.PAUSE_STORM_WARNINGS: "the NIC counts after seconds of pause; `pfc_tx_frames` and their time show it earlier",
     M.PAUSE_STORM_ERRORS: "as above",
     M.OUT_OF_SEQUENCE: "loss, and adaptive routing as well, which no counter separates; the sender's side of it, "

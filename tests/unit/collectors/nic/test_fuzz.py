@@ -15,8 +15,9 @@ BOUND_S = 2.0
 """For a reading that takes a few milliseconds: a stall, not a busy machine."""
 
 
-HW = list({signal.metric: name for name, signal in reversed(signals.HW_COUNTERS.items())}.values())
-"""One name a metric: the first of the table, which are mlx5's."""
+OTHERS = {signal.metric for signal in signals.COUNTERS.values()}
+HW = list({s.metric: name for name, s in reversed(signals.HW_COUNTERS.items()) if s.metric not in OTHERS}.values())
+"""One name a metric, which no file of `counters` has: the first of the table, which are mlx5's."""
 WIDE = (
     CARD
     | {f"{PORT}/counters/{name}": "1" for name in signals.COUNTERS}

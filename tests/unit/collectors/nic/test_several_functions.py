@@ -106,6 +106,65 @@ async def test_an_uplink_without_a_known_port_is_read_as_a_netdev(tmp_path: Path
     assert set(found) == {"mlx5_0/2", *planes[1:]}
 
 
+def function(root: Path, rdma: str, number: int, counters: dict[str, int], folder: str = "") -> None:
+    """Write the RDMA device of a virtual function of the card's function `number`, or of a subfunction below it."""
+    at = f"sys/devices/pci0000:1a/{folder or f'{CARD[:-1]}1.{number}'}"
+    own = f"{at}/infiniband/{rdma}"
+    write(root, {f"{own}/node_guid": f"946d:ae03:00ff:000{number}", f"{own}/ports/1/state": "4: ACTIVE",
+                 f"{own}/ports/1/link_layer": "Ethernet"})  # fmt: skip
+    write(root, {f"{own}/ports/1/hw_counters/{name}": str(value) for name, value in counters.items()})
+    if not (root / own / "device").is_symlink():
+        link(root, f"{own}/device", f"../../../{at.rpartition('/')[2]}")
+        link(root, f"sys/class/infiniband/{rdma}", f"../../../{own}")
+        if not folder:
+            link(root, f"{at}/physfn", f"../{CARD}.{number}")
+
+
+async def test_the_roce_of_virtual_functions_belongs_to_their_rail(tmp_path: Path) -> None:
+    """Each function's to the plane of its physical function; one that is not there retains what it counted."""
+    planes = [f"eth_r0_p{n}" for n in range(4)]
+    states = ["4: ACTIVE" if number % 3 == 0 else "1: DOWN" for number in range(1, 13)]
+    card(tmp_path, "mlx5_0", states, planes, [True] * 4)
+    function(tmp_path, "mlx5_4", 0, {"out_of_sequence": 5, "np_cnp_sent": 10, "rx_icrc_encapsulated": 4})
+    function(tmp_path, "mlx5_5", 1, {"out_of_sequence": 7}, f"{CARD}.1/mlx5_core.sf.4")
+    made = whole(tmp_path, wanted=frozenset({Role.FABRIC}))
+
+    async def read(name: str) -> list[float | None]:
+        found = rows(await made.host.read_once())
+        assert set(found) == {f"mlx5_0/{n}" for n in (3, 6, 9, 12)}
+        return [found[f"mlx5_0/{number}"].get(name) for number in (3, 6, 9, 12)]
+
+    assert await read("out_of_sequence") == [5, 7, None, None]
+    assert await read("cnp_sent") == [13, 6, 9, 12]
+    assert await read("rx_icrc_errors") == [None] * 4
+    function(tmp_path, "mlx5_4", 0, {"out_of_sequence": 8})
+    assert await read("out_of_sequence") == [8, 7, None, None]
+    (tmp_path / "sys/class/infiniband/mlx5_4").unlink()
+    assert await read("out_of_sequence") == [8, 7, None, None]
+    link(tmp_path, "sys/class/infiniband/mlx5_4", f"../../devices/pci0000:1a/{CARD[:-1]}1.0/infiniband/mlx5_4")
+    function(tmp_path, "mlx5_4", 0, {"out_of_sequence": 108})
+    assert await read("out_of_sequence") == [8, 7, None, None]  # what it counted elsewhere is no burst of now
+    function(tmp_path, "mlx5_4", 0, {"out_of_sequence": 110})
+    assert await read("out_of_sequence") == [10, 7, None, None]
+    function(tmp_path, "mlx5_4", 0, {"out_of_sequence": 1})
+    assert await read("out_of_sequence") == [11, 7, None, None]  # the function was created again
+    function(tmp_path, "mlx5_4", 0, {"out_of_sequence": 2**64 - 2})
+    assert (await read("out_of_sequence"))[0] == 8  # the sum wraps
+
+
+async def test_a_card_is_one_switch_of_the_kernel(tmp_path: Path) -> None:
+    """A function beyond the eighth has another slot's number, and a card in the same slot has another switch."""
+    card(tmp_path, "mlx5_0", ["4: ACTIVE"] * 2, ["eth_r0_p0"], [True])
+    own = "sys/devices/pci0000:1a/0000:1a:01.0"
+    write(tmp_path, {f"{own}/net/eth_r0_p1/operstate": "down", f"{own}/net/eth_r0_p1/type": "1",
+                     f"{own}/net/eth_r0_p1/phys_switch_id": "c0ffee"})  # fmt: skip
+    write(tmp_path, {f"sys/devices/pci0000:1a/{CARD}.0/net/eth_r0_p0/phys_switch_id": "c0ffee"})
+    link(tmp_path, f"{own}/net/eth_r0_p1/device", "../../../0000:1a:01.0")
+    link(tmp_path, "sys/class/net/eth_r0_p1", f"../../../{own}/net/eth_r0_p1")
+    found = rows(await whole(tmp_path, wanted=frozenset({Role.FABRIC})).host.read_once())
+    assert {name: row["oper_up"] for name, row in found.items()} == {"mlx5_0/1": 1, "mlx5_0/2": 0}
+
+
 async def test_a_lag_of_a_field_report(tmp_path: Path) -> None:
     """Both cards have two legs, and one of the second card is down."""
     root = linked_tree(field_report("host/13-roce-lag") / "tree", tmp_path / "tree")
