@@ -103,7 +103,7 @@ class SeverityContext(Protocol):
         ...
 
     def has_redundancy(self, link: TopologyLink, finding: Finding) -> bool:
-        """Return whether the link's lower end keeps its floor of uplinks, or another plane of the rail, without it."""
+        """Return whether the link's lower end keeps its floor of uplinks without it, or the rail enough planes."""
         ...
 
     def isolates_neighbor(self, device: str, finding: Finding) -> bool:

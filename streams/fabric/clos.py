@@ -25,7 +25,7 @@ from typing import Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from streams.fabric.inventory import Device, Inventory, Job, Link
-from streams.fabric.inventory_rows import HOST_LINK
+from streams.fabric.inventory_rows import HOST_LINK, MANY_PLANES
 
 
 class PlanesAt(Enum):
@@ -90,6 +90,15 @@ class Naming(Protocol):
     def port(self, number: int) -> str: ...
 
 
+def nic_port(rail: int, plane: int, planes: int) -> str:
+    """Return the name of a NIC's port.
+
+    A NIC of two ports has an RDMA device for each. One of more planes has a single RDMA device, so its ports have the
+    names of their netdevs, which NVIDIA's nic-configuration-operator assigns by rail and plane.
+    """
+    return f"mlx5_{rail * planes + plane}" if planes < MANY_PLANES else f"eth_r{rail}_p{plane}"
+
+
 def build(shape: ClosShape, naming: Naming) -> tuple[tuple[Device, ...], tuple[Link, ...]]:
     """Return the devices, hosts first, and the links, host links first."""
     builder = _Builder(shape, naming)
@@ -143,7 +152,7 @@ class _Builder:
                     for rail in range(shape.rails):
                         port = naming.port(slot * shape.rails + rail if shape.leaf_rails > 1 else slot)
                         for i, plane in enumerate(planes):
-                            nic = f"mlx5_{rail * len(planes) + i}"
+                            nic = nic_port(rail, i, len(planes))
                             to = naming.leaf(pod, plane, rail, leaf).name
                             yield Link(host, nic, to, port, HOST_LINK, rail, plane, shape.link_bps)
                     number += 1
@@ -211,6 +220,8 @@ def even_shares(total: int, parts: int) -> tuple[int, ...]:
 GPUS_PER_JOB = 1024
 """The default number of GPUs in a job: 16 racks of 64 GPUs, a common size of a tenant's job."""
 
+_NIC_BPS = 400_000_000_000
+
 
 class GenerateParams(BaseModel):
     """The size and the shape of a fabric."""
@@ -227,7 +238,10 @@ class GenerateParams(BaseModel):
     jobs: int | None = Field(default=None, ge=0)
     """Jobs that share the hosts, each on adjacent hosts; default: one for each `GPUS_PER_JOB` GPUs."""
     jobs_start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
-    nic_bps: int = Field(default=400_000_000_000, ge=1)
+    nic_bps: int = Field(
+        default_factory=lambda given: _NIC_BPS if given.get("planes", 1) < MANY_PLANES else 2 * _NIC_BPS, ge=1
+    )
+    """Default: 400 Gb/s; with many planes 800 Gb/s (ConnectX-8 and 9)."""
 
 
 class ImpossibleFabric(ValueError):

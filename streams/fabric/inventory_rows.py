@@ -71,6 +71,9 @@ class Device(NamedTuple):
 HOST_LINK: Final = "host-link"
 """The role of a link that ends at a host."""
 
+MANY_PLANES = 3
+"""From this number of planes on, the loss of one plane is a small share of a NIC (choice): of two it is one half."""
+
 
 class Link(NamedTuple):
     """A link between two ports; the order of its ends in the table has no meaning."""

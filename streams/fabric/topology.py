@@ -112,6 +112,11 @@ class Topology:
         link = self._by_port.get(port)
         return link if link is not None and link.role == HOST_LINK and port == link.lower else None
 
+    def rail_links(self, link: TopologyLink) -> tuple[TopologyLink, ...]:
+        """Return the links of a host link's rail at its host, one in each plane, with the link itself."""
+        own = self.uplinks_of[link.lower.device]
+        return tuple(other for other in own if other.is_uplink and other.role == HOST_LINK and other.rail == link.rail)
+
     def maintenance_until_ns(self, devices: Iterable[str]) -> int:
         """Return the latest end of maintenance of these devices; 0 if none is in maintenance."""
         found = (self.devices.get(device) for device in devices)

@@ -3,14 +3,16 @@
 Rebuilt from the cases after a restart. The cost of a look-up depends on the cases at one device, not on the fabric.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from streams.detect.attribute.grouping import GroupIndex
 from streams.detect.attribute.sides import fabric_side
 from streams.detect.attribute.state import Case
 from streams.detect.fabric_side import Loss, devices_of
 from streams.detect.params import DetectParams
-from streams.fabric.topology import Topology
+from streams.fabric.ids import Port
+from streams.fabric.inventory_rows import HOST_LINK, MANY_PLANES
+from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Condition, Endpoint, Finding, Status
 
 
@@ -24,6 +26,8 @@ class CaseIndex:
         self._ids_by_device: dict[str, set[str]] = {}
         self._ids_by_condition: dict[Condition, dict[str, None]] = {}
         self._outages: dict[str, dict[str, None]] = {}
+        self._hosts_by_plane: dict[int | None, dict[str, str]] = {}
+        """Plane -> the ids of the losses of host links in it, with their hosts; only of NICs with many planes."""
         for case in cases.values():
             self.add(case.episode.finding)
 
@@ -34,6 +38,8 @@ class CaseIndex:
             if is_outage:
                 self._outages.setdefault(device, {})[finding.id] = None
         self._ids_by_condition.setdefault(finding.condition, {})[finding.id] = None
+        if (link := self.link_of_many_planes(finding)) is not None:
+            self._hosts_by_plane.setdefault(link.plane, {})[finding.id] = link.lower.device
         self.groups.add(finding)
 
     def remove(self, finding: Finding) -> None:
@@ -46,7 +52,25 @@ class CaseIndex:
                 if not self._outages[device]:
                     del self._outages[device]
         self._ids_by_condition[finding.condition].pop(finding.id, None)
+        if (link := self.link_of_many_planes(finding)) is not None:
+            self._hosts_by_plane[link.plane].pop(finding.id, None)
         self.groups.remove(finding.id)
+
+    def link_of_many_planes(self, finding: Finding) -> TopologyLink | None:
+        """Return the host link that a finding reports lost, if its NIC has many planes."""
+        end = finding.subject.a
+        if fabric_side(finding).loss is not Loss.LINK or end is None:
+            return None
+        link = self.topology.link_at(Port(end.device, end.port))
+        is_one = link is not None and link.role == HOST_LINK and len(self.topology.rail_links(link)) >= MANY_PLANES
+        return link if is_one else None
+
+    def losses_of_plane(self, plane: int | None) -> Iterator[tuple[str, Finding]]:
+        """Yield the lost host links of NICs with many planes in a plane, each with its host."""
+        for identity, host in self._hosts_by_plane.get(plane, {}).items():
+            finding = self._cases[identity].episode.finding
+            if finding.status is not Status.RETRACTED:
+                yield host, finding
 
     def finding(self, identity: str) -> Finding:
         return self._cases[identity].episode.finding

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from streams.detect.attribute.grouping import Group, GroupIndex, root_rank
-from streams.detect.attribute.severity import Outages, SeverityRater, jobs_during, link_at
+from streams.detect.attribute.outages import Outages, jobs_during, link_at
+from streams.detect.attribute.severity import SeverityRater
 from streams.detect.attribute.sides import fabric_side
 from streams.detect.attribute.state import Case
 from streams.detect.evidence.episodes import evidence_of

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.grouping import Group
+from streams.detect.attribute.outages import Outages
 from streams.detect.attribute.root_cause import parent_expiry_ns
-from streams.detect.attribute.severity import Outages, SeverityRater
+from streams.detect.attribute.severity import SeverityRater
 from streams.detect.attribute.sides import DetectorParams, fabric_side
 from streams.detect.attribute.state import Case
 from streams.detect.evidence.link_history import HOLD_UP_S
@@ -88,8 +89,11 @@ class AffectedCases:
         affected: dict[str, None] = {}
         groups: dict[tuple[GroupKey, str], Group] = {}
         devices: dict[str, None] = {}
+        planes: dict[int | None, None] = {}
         for finding in changed:
             affected[finding.id] = None
+            if (link := self._index.link_of_many_planes(finding)) is not None:
+                planes[link.plane] = None
             if finding.status is Status.RETRACTED or fabric_side(finding).loss is Loss.DEVICE:
                 affected |= dict.fromkeys(i for device in devices_of(finding) for i in self._index.ids_at(device))
             for key in self._index.groups.keys_of(finding.id):
@@ -103,7 +107,12 @@ class AffectedCases:
             affected |= dict.fromkeys(member.id for member in group.members if self._has_other_parent(member, group))
             affected[group.root_id] = None
         for device in devices:
-            affected |= dict.fromkeys(self._now_critical(device))
+            losses = self._losses_at(device)
+            affected |= dict.fromkeys(self._now_critical(losses))
+            affected |= dict.fromkeys(one.id for one in losses if self._index.link_of_many_planes(one) is not None)
+        for plane in planes:
+            losses = [finding for _, finding in self._index.losses_of_plane(plane)]
+            affected |= dict.fromkeys(self._now_critical(losses))
         return affected
 
     def _has_other_parent(self, member: Finding, changed: Group) -> bool:
@@ -119,14 +128,18 @@ class AffectedCases:
         group = self._index.groups.group_of(member)
         return published.parent_id != ("" if group is None or group.root_id == member.id else group.root_id)
 
-    def _now_critical(self, device: str) -> Iterable[str]:
-        """Yield the cases that became CRITICAL because more uplinks of a device are broken."""
+    def _losses_at(self, device: str) -> list[Finding]:
+        """Return the lost uplinks of a device, and the outages of the switches above it."""
         if not self._outages.broken_uplinks(device):
-            return
+            return []
         findings = [finding for finding in self._index.findings_at(device) if fabric_side(finding).loss in LINK_LOSS]
         if self._index.has_outage:
             switches = {link.upper.device for link in self._topology.uplinks_of.get(device, ())}
             findings += [outage for switch in sorted(switches) for outage in self._index.outages_at(switch)]
+        return findings
+
+    def _now_critical(self, findings: Iterable[Finding]) -> Iterable[str]:
+        """Yield the cases that became CRITICAL because of another loss."""
         for finding in findings:
             published = self._cases[finding.id].published
             cannot_rise = published is not None and (published.final or published.severity is Severity.CRITICAL)

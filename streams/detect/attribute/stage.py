@@ -15,9 +15,10 @@ from pydantic import TypeAdapter, ValidationError
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.device_evaluation import DeviceEvaluator
 from streams.detect.attribute.impact import BlastRadiusEstimator, group_finding, group_impact, group_severity
+from streams.detect.attribute.outages import Outages
 from streams.detect.attribute.reevaluation import AffectedCases, Finality
 from streams.detect.attribute.root_cause import cause_with_parent, in_maintenance, root_cause
-from streams.detect.attribute.severity import Outages, SeverityRater
+from streams.detect.attribute.severity import SeverityRater
 from streams.detect.attribute.sides import EFFECTS, FABRIC_EVALUATORS, fabric_side
 from streams.detect.attribute.state import RETENTION_NS, AttributeState, Case, count_occurrences, recurrence_evidence
 from streams.detect.evidence.deadlines import Deadlines
@@ -70,7 +71,7 @@ class Attribute:
         self._topology = topology
         self._index = CaseIndex(self._params, cases, topology)
         self._outages = Outages(self._index, topology)
-        self._severities = SeverityRater(self._params, topology, self._outages, cases)
+        self._severities = SeverityRater(self._params, self._index, self._outages, cases)
         self._severities.watermark_ns = self._state.watermark_ns
         self._estimator = BlastRadiusEstimator(topology, self._outages)
         self._devices = DeviceEvaluator(self._params, self._state, self._index, topology)
@@ -243,6 +244,8 @@ class Attribute:
         if group is not None:
             finding = group_finding(self._topology, self._index.groups, group)
             severity = max(severity, group_severity(self._severities, self._state.cases, group, impact))
+        if (planes := self._severities.planes.of_finding(case.episode.finding, now_ns)) is not None:
+            finding = planes.complete(finding)
         left = self._left_inventory(case, finding)
         if left:
             finding = replace(finding, status=Status.RESOLVED, resolved_at_ns=max(now_ns, finding.started_at_ns))

@@ -12,7 +12,7 @@ from streams.wire.models import Evidence, Finding, Status
 
 MINUTE_NS, _HOUR_NS = ns(60), ns(3600)
 _NUMBER = re.compile(r"\d[\d.]*(?:e[+-]?\d+)?")
-_COUNTS_OF_OTHERS = ("", "group", "capacity")
+_COUNTS_OF_OTHERS = ("", "group", "capacity", "planes")
 """Evidence without a measurement: its statement names other devices, links or hosts."""
 
 

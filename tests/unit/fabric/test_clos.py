@@ -62,6 +62,25 @@ def test_the_largest_published_fabric_has_the_published_counts() -> None:
     assert len({device.pod for device in own.devices if device.tier == "T0"}) == 32
 
 
+@pytest.mark.parametrize(
+    ("planes", "ports", "bps"),
+    [
+        (1, ("mlx5_0",), 400e9),
+        (2, ("mlx5_0", "mlx5_1"), 200e9),
+        (4, tuple(f"eth_r0_p{plane}" for plane in range(4)), 200e9),
+        (8, tuple(f"eth_r0_p{plane}" for plane in range(8)), 100e9),
+    ],
+)
+def test_a_nic_has_a_port_in_each_plane(planes: int, ports: tuple[str, ...], bps: float) -> None:
+    """All have the same share of the NIC: 400 Gb/s, with many planes 800 Gb/s and the names of netdevs."""
+    own = generate(GenerateParams(gpus=256, radix=32, planes=planes))
+    nic = [link for link in own.links if link.a_device == "host-00001" and link.rail == 0]
+    assert tuple(link.a_port for link in nic) == ports
+    assert [link.plane for link in nic] == list(range(planes))
+    assert {link.speed_bps for link in own.links} == {bps}
+    assert check(own) == []
+
+
 def test_broken_out_ports_make_the_largest_fabric_with_two_tiers() -> None:
     """Four planes of 512 ports a switch: the same 131,072 GPUs without T2s, as in multi-plane designs."""
     assert shape_of(GenerateParams(gpus=131_072, radix=512, planes=4)).tiers == 2
