@@ -3,11 +3,12 @@
 It reads no hardware counter; for an excluded port it reads only the names.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 from collectors.kernel import values
 from collectors.kernel.ports import Port
+from collectors.kernel.rdma_links import NONE, RdmaLinks, read_links
 from collectors.kernel.tree import Refusal, Tree
 from collectors.kernel.values import Vpd, vpd
 from streams.wire.errors import Reject
@@ -24,8 +25,12 @@ _SMI = "smi"
 class Discovery:
     """Discovers ports repeatedly; constant values that are expensive to read are read once per device."""
 
-    def __init__(self, tree: Tree, exclude: Iterable[str], max_ports: int) -> None:
+    def __init__(
+        self, tree: Tree, exclude: Iterable[str], max_ports: int, links: Callable[[], RdmaLinks] | None = None
+    ) -> None:
         self._tree = tree
+        self._read_links = links or (read_links if tree.is_live else lambda: NONE)
+        self._links = NONE
         self._rdma = f"{tree.sys}/class/infiniband"
         self._net = f"{tree.sys}/class/net"
         self._exclude = tuple(exclude)
@@ -52,6 +57,7 @@ class Discovery:
         routes = values.default_routes(
             self._tree.read_kernel_text("net/route"), self._tree.read_kernel_text("net/ipv6_route")
         )
+        self._links = self._read_links()
         netdevs = {port.netdev: port for port in self._netdevs(routes)}
         found: dict[str, Port] = {}
         joined: set[str] = set()
@@ -111,7 +117,7 @@ class Discovery:
         owned = {device.pci for device in devices.values() if not device.is_virtual}
         for name, device in devices.items():
             numbers = sorted(int(each) for each in self._tree.names(f"{self._rdma}/{name}/ports") if each.isdecimal())
-            if name.startswith(_SMI):
+            if name.startswith(_SMI) or name in self._links.smi:
                 continue
             ports = [self._rdma_port(device, number, of_several=len(numbers) > 1) for number in numbers]
             is_ethernet = any(port.link_layer == "Ethernet" for port in ports)
@@ -146,7 +152,9 @@ class Discovery:
         return values.pci_address(self._tree.target(f"{folder}/physfn") or folder)
 
     def _reference(self, rdma: str, number: int) -> str:
-        """Return the netdev of an RDMA port by the kernel's reference, which needs a valid GID; empty without one."""
+        """Return the netdev of an RDMA port by the kernel's reference; that of sysfs needs a valid GID."""
+        if netdev := self._links.netdevs.get((rdma, number)):
+            return netdev
         return self._tree.read_proc(f"{self._rdma}/{rdma}/ports/{number}/gid_attrs/ndevs/0")
 
     def _rdma_port(self, device: Port, number: int, *, of_several: bool) -> Port:
