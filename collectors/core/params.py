@@ -4,10 +4,10 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from collectors.core.poll import EVERY_S
 from streams.health.health import HealthParams
@@ -17,6 +17,11 @@ from streams.wire.topics import Partitions
 
 Content = TypeVar("Content")
 Cpu = int | Literal["one"]
+
+
+def from_json(value: object) -> object:
+    """Parse a setting given as JSON text, as on a command line."""
+    return orjson.loads(value) if isinstance(value, str) else value
 
 
 class PublisherParams(BaseModel):
@@ -95,6 +100,15 @@ class InventoryParams(CollectorParams):
     """The folder of the inventory; it is read again when a table changes."""
     inventory_check_s: ClassVar[float] = 60.0
     """The interval at which the inventory in effect is read again."""
+
+
+class InputParams(CollectorParams):
+    """The base of the Params of collectors that read a list of inputs of several forms."""
+
+    inputs: Annotated[tuple[str, ...], BeforeValidator(from_json)] = ()
+    """The inputs. `syslog`: `udp://0.0.0.0:514`, `tcp://0.0.0.0:601`, `tls://0.0.0.0:6514`, `file:PATH` of lines or
+    `topic:NAME` of raw lines in railsight's Kafka. `ib`: URLs of UFM Telemetry (`http://HOST:9001/metrics`), and
+    `file:PATTERN` of files of ibdiagnet."""
 
 
 class LogParams(CollectorParams):
@@ -186,11 +200,6 @@ def read_json(kind: str, path: Path, adapter: TypeAdapter[Content]) -> Content:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise Misconfigured(f"collect.{kind}: {path}: {'.'.join(map(str, first['loc']))} {refusal(first)}") from error
-
-
-def from_json(value: object) -> object:
-    """Parse a setting given as JSON text, as on a command line."""
-    return orjson.loads(value) if isinstance(value, str) else value
 
 
 class Named(Protocol):

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import orjson
-import structlog
 
 from collectors.core.context import CollectorContext, Emitter
+from collectors.core.inventory import apply_changes, read_inventory
 from collectors.core.params import read_file
 from collectors.core.reload import reloads
 from collectors.core.spec import TELEMETRY, Spec
@@ -20,13 +20,10 @@ from collectors.syslog.params import Params
 from collectors.syslog.receiver import Receiver
 from collectors.syslog.tables import classify, tables
 from collectors.syslog.topic import Topics
-from streams.fabric.inventory import InvalidInventory, Inventory, read_folder
-from streams.fabric.inventory_folder import table_files
+from streams.fabric.inventory import Inventory
 from streams.wire.errors import Misconfigured, Reject
 from streams.wire.models import Source
 from streams.wire.topics import Access
-
-_log = structlog.get_logger("railsight.syslog")
 
 
 async def collect(params: Params, context: CollectorContext, on_listening: OnListening = lambda _: None) -> None:
@@ -39,7 +36,11 @@ async def collect(params: Params, context: CollectorContext, on_listening: OnLis
     emitter = Emitter(tally, context.collector, context.run, Source.SOURCE_SYSLOG)
     context.emitters.append(emitter)
     receiver = Receiver(params, context, emitter)
-    receiver.configure(params.all_targets(), _inventory(params))
+
+    def configure(settings: Params) -> None:
+        receiver.configure(settings.all_targets(), read_inventory(SPEC.name, settings) or Inventory())
+
+    configure(params)
     paths = tuple(Path(one.place) for one in params.parsed() if one.form == "file")
     with contextlib.ExitStack() as stack:
         files = Files(paths, params, receiver, context, tally)
@@ -58,13 +59,8 @@ async def collect(params: Params, context: CollectorContext, on_listening: OnLis
             tasks.create_task(files.run())
             tasks.create_task(topics.run())
             tasks.create_task(_flush(params, receiver))
-            tasks.create_task(_check_inventory(params, receiver, context))
-            tasks.create_task(
-                reloads(
-                    params, context.core, context.metrics,
-                    lambda changed: receiver.configure(changed.all_targets(), _inventory(changed)),
-                )
-            )  # fmt: skip
+            tasks.create_task(apply_changes(params, context.metrics, lambda: configure(params)))
+            tasks.create_task(reloads(params, context.core, context.metrics, configure))
 
 
 async def _flush(params: Params, receiver: Receiver) -> None:
@@ -72,38 +68,6 @@ async def _flush(params: Params, receiver: Receiver) -> None:
     while True:
         await asyncio.sleep(params.poll_s)
         receiver.flush(loop.time())
-
-
-async def _check_inventory(params: Params, receiver: Receiver, context: CollectorContext) -> None:
-    """Apply changes of the inventory; an invalid folder changes nothing."""
-    stamp = _stamp(params)
-    while params.inventory is not None:
-        await asyncio.sleep(params.inventory_check_s)
-        if (fresh := _stamp(params)) == stamp:
-            continue
-        stamp = fresh
-        try:
-            receiver.configure(params.all_targets(), _inventory(params))
-        except Misconfigured as error:
-            context.metrics.add("reload_refused")
-            _log.error("new inventory refused, the old one stays in force", why=str(error))
-
-
-def _stamp(params: Params) -> tuple[tuple[str, int], ...]:
-    with contextlib.suppress(OSError):
-        if params.inventory is not None:
-            return tuple((str(path), path.stat().st_mtime_ns) for path in table_files(params.inventory))
-    return ()
-
-
-def _inventory(params: Params) -> Inventory:
-    """Return the inventory, empty if none is configured; raises Misconfigured for an invalid folder."""
-    if params.inventory is None:
-        return Inventory()
-    try:
-        return read_folder(params.inventory)
-    except InvalidInventory as error:
-        raise Misconfigured(f"collect.syslog: inventory {params.inventory}: {error}") from error
 
 
 async def read_once(params: Params, _: CollectorContext) -> AsyncIterator[str]:

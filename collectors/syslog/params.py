@@ -1,10 +1,10 @@
 """Settings of the syslog collector: where lines come from, and the devices that may send them."""
 
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
-from pydantic import BeforeValidator, TypeAdapter, model_validator
+from pydantic import TypeAdapter, model_validator
 
-from collectors.core.params import InventoryParams, LogParams, configured_targets, from_json
+from collectors.core.params import InputParams, InventoryParams, LogParams, configured_targets
 from collectors.dialout.params import ListenerParams, Target
 from collectors.syslog.stamps import configured_zone
 from streams.wire.errors import Misconfigured
@@ -47,7 +47,7 @@ def _input(text: str) -> Input:
     )
 
 
-class Params(ListenerParams, InventoryParams, LogParams):
+class Params(ListenerParams, InputParams, InventoryParams, LogParams):
     """Settings of `[collect.syslog]`.
 
     Lines count only if a target has the sender's address. Lines of relays, files and topics name their device: a target
@@ -55,9 +55,6 @@ class Params(ListenerParams, InventoryParams, LogParams):
     """
 
     supports_spool: ClassVar[bool] = True
-    inputs: Annotated[tuple[str, ...], BeforeValidator(from_json)] = ()
-    """The inputs: `udp://0.0.0.0:514`, `tcp://0.0.0.0:601`, `tls://0.0.0.0:6514`, `file:/var/log/network.log` or
-    `topic:NAME` of raw lines in railsight's Kafka."""
     state_name: ClassVar[str] = "syslog"
     group: ClassVar[str] = "railsight-syslog"
     """Processes of one group divide the topics' partitions."""

@@ -162,6 +162,13 @@ class Metric(IntEnum):
     LLR_RX_OK = 222, _COUNTER, "frames"
     LLR_RX_BAD = 223, _COUNTER, "frames"
     LLR_RX_POISONED = 224, _COUNTER, "frames"
+    TX_WAIT_BYTES = 250, _COUNTER, "bytes"
+    HOQ_LIFETIME_DISCARDS = 251, _COUNTER, "packets"
+    UNCORRECTED_SYMBOLS = 252, _COUNTER, "errors"
+    PLR_RX_ERRORS = 253, _COUNTER, "codes"
+    PLR_RX_UNCORRECTABLE = 254, _COUNTER, "codes"
+    PLR_TX_RETRIES = 255, _COUNTER, "codes"
+    PLR_TX_RETRY_EVENTS = 256, _COUNTER, "events"
 
 
 COUNTERS = tuple(m for m in Metric if m.counter)

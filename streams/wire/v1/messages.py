@@ -18,6 +18,7 @@ class Source(IntEnum):
     SOURCE_PROBE = 6
     SOURCE_BENCHMARK = 7
     SOURCE_SYSLOG = 8
+    SOURCE_IB = 9
 
     @property
     def label(self) -> str:

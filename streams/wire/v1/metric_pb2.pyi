@@ -237,6 +237,21 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """LLR frames received with a bad FCS: the far end sends them again"""
     LLR_RX_POISONED: _Metric.ValueType  # 224
     """LLR frames that an earlier link received bad"""
+    TX_WAIT_BYTES: _Metric.ValueType  # 250
+    """InfiniBand: counters.
+    PortXmitWait(Extended) by the ASIC: what was not sent while data had no credits
+    """
+    HOQ_LIFETIME_DISCARDS: _Metric.ValueType  # 251
+    """PortSwHOQLifetimeLimitDiscards: waited too long at the head of a queue"""
+    UNCORRECTED_SYMBOLS: _Metric.ValueType  # 252
+    """lost after every correction: symbol errors since HDR, effective errors before"""
+    PLR_RX_ERRORS: _Metric.ValueType  # 253
+    """codes received with errors, which the sender repeats: not lost"""
+    PLR_RX_UNCORRECTABLE: _Metric.ValueType  # 254
+    """of these, those that FEC did not correct"""
+    PLR_TX_RETRIES: _Metric.ValueType  # 255
+    """codes sent again"""
+    PLR_TX_RETRY_EVENTS: _Metric.ValueType  # 256
 
 class Metric(_Metric, metaclass=_MetricEnumTypeWrapper): ...
 
@@ -450,4 +465,19 @@ LLR_RX_BAD: Metric.ValueType  # 223
 """LLR frames received with a bad FCS: the far end sends them again"""
 LLR_RX_POISONED: Metric.ValueType  # 224
 """LLR frames that an earlier link received bad"""
+TX_WAIT_BYTES: Metric.ValueType  # 250
+"""InfiniBand: counters.
+PortXmitWait(Extended) by the ASIC: what was not sent while data had no credits
+"""
+HOQ_LIFETIME_DISCARDS: Metric.ValueType  # 251
+"""PortSwHOQLifetimeLimitDiscards: waited too long at the head of a queue"""
+UNCORRECTED_SYMBOLS: Metric.ValueType  # 252
+"""lost after every correction: symbol errors since HDR, effective errors before"""
+PLR_RX_ERRORS: Metric.ValueType  # 253
+"""codes received with errors, which the sender repeats: not lost"""
+PLR_RX_UNCORRECTABLE: Metric.ValueType  # 254
+"""of these, those that FEC did not correct"""
+PLR_TX_RETRIES: Metric.ValueType  # 255
+"""codes sent again"""
+PLR_TX_RETRY_EVENTS: Metric.ValueType  # 256
 Global___Metric: _TypeAlias = Metric  # noqa: Y015

@@ -39,6 +39,8 @@ class _SourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Source.ValueTy
     """a benchmark that ran on the device: read by reports, by no detector"""
     SOURCE_SYSLOG: _Source.ValueType  # 8
     """lines that the device sends: events only, no samples and no statuses"""
+    SOURCE_IB: _Source.ValueType  # 9
+    """the management of an InfiniBand subnet: UFM Telemetry, ibdiagnet"""
 
 class Source(_Source, metaclass=_SourceEnumTypeWrapper): ...
 
@@ -55,6 +57,8 @@ SOURCE_BENCHMARK: Source.ValueType  # 7
 """a benchmark that ran on the device: read by reports, by no detector"""
 SOURCE_SYSLOG: Source.ValueType  # 8
 """lines that the device sends: events only, no samples and no statuses"""
+SOURCE_IB: Source.ValueType  # 9
+"""the management of an InfiniBand subnet: UFM Telemetry, ibdiagnet"""
 Global___Source: _TypeAlias = Source  # noqa: Y015
 
 class _RowKind:

@@ -37,6 +37,7 @@ COLLECTORS = {
     "collect-bridge",
     "collect-nccl_tests",
     "collect-syslog",
+    "collect-ib",
     *ON_HOST,
 }
 SERVING = {*STAGES, *COLLECTORS, "persist", "notify", "tickets", "collect-jobs", "locality"}
@@ -83,6 +84,7 @@ def test_nothing_is_open_to_the_outside(project: dict[str, Any]) -> None:
         "collect-dialout",
         "collect-snmp",
         "collect-syslog",
+        "collect-ib",
         "collect-jobs",
         "locality",
         "tickets",
@@ -306,6 +308,7 @@ def test_the_jobs_collector_has_the_scheduler_of_its_secret(project: dict[str, A
         ("probe", ["inventory"]),
         ("nccl_tests", ["outputs"]),
         ("syslog", ["targets_file"]),
+        ("ib", ["inventory"]),
     ],
 )
 def test_a_collector_has_the_section_that_it_needs(project: dict[str, Any], kind: str, paths: list[str]) -> None:
