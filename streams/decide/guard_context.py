@@ -5,6 +5,7 @@ that survives the action.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Protocol
 
 from streams.decide.capacity import Capacity, Surviving
@@ -12,6 +13,7 @@ from streams.decide.link_states import Block
 from streams.decide.params import DecideParams
 from streams.decide.state import Isolations
 from streams.fabric.ids import device_id
+from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Action, Control, Endpoint, Finding, SchedulerAnswer, Subject
 
@@ -178,3 +180,21 @@ def other_planes(link: TopologyLink, context: GuardContext) -> list[bool]:
         for other in context.topology.uplinks_of[link.lower.device]
         if other.rail == link.rail and other.id != link.id
     ]
+
+
+def job_without_plane(link: TopologyLink, context: GuardContext) -> str:
+    """Return a job on a host link's host, at another host of which a link of the same plane is not in use; else empty.
+
+    The links that are not in use are searched, because a job may have all hosts of the fabric.
+    """
+    topology, own = context.topology, link.lower.device
+    jobs = topology.jobs_on((own,), context.now_ns)
+    if not any(len(topology.placement.all_hosts_of(job)) > 1 for job in jobs):
+        return ""
+    unused = (context.isolations.active, context.link_states.blocked, context.lost_links)
+    for other in filter(None, map(topology.links.get, chain.from_iterable(unused))):
+        if other.role == HOST_LINK and other.plane == link.plane and other.lower.device != own:
+            shared = set(jobs).intersection(topology.jobs_on((other.lower.device,), context.now_ns))
+            if shared:
+                return min(shared)
+    return ""

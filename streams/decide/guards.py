@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from math import ceil
 
 from streams.decide.capacity import ROUNDING
-from streams.decide.guard_context import GuardContext, Proposal, least_surviving, other_planes
+from streams.decide.guard_context import GuardContext, Proposal, job_without_plane, least_surviving, other_planes
 from streams.decide.state import TargetKind
-from streams.fabric.inventory_rows import HOST_LINK
+from streams.fabric.inventory_rows import HOST_LINK, MANY_PLANES
+from streams.fabric.topology import TopologyLink
 from streams.wire.models import Action, Coverage, Finding, Verdict
 
 UNGUARDED = (Action.OBSERVE, Action.RESTORE_LINK, Action.UNCORDON_HOST)
@@ -142,7 +143,7 @@ def _concerns(finding: Finding | None, device: str) -> bool:
 
 
 def capacity(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Deny an action that leaves a group below its floor; ask for approval if a rail of a host retains no plane.
+    """Deny an action that leaves a group below its floor; ask for approval if a rail of a host retains too few planes.
 
     The target itself always counts as lost, even if its link is down now, because the fabric still needs that link.
     """
@@ -152,14 +153,34 @@ def capacity(proposal: Proposal, context: GuardContext) -> GuardResult | None:
         return None
     link, floor = proposal.link, context.params.capacity_floor
     if link.role == HOST_LINK:
-        remaining, rail = sum(other_planes(link, context)), f"rail {link.rail} of host {link.lower.device}"
-        return None if remaining else GuardResult(Verdict.NEEDS_APPROVAL, 8, CAPACITY, 1, remaining, rail)
+        return _planes(proposal, link, context)
     least = least_surviving(link, context)
     if least is None:
         return GuardResult(Verdict.DENIED, 8, CAPACITY, floor)
     if least.ratio >= floor - ROUNDING:
         return None
     return GuardResult(Verdict.DENIED, 8, CAPACITY, floor, least.ratio, str(least.group))
+
+
+def _planes(proposal: Proposal, link: TopologyLink, context: GuardContext) -> GuardResult | None:
+    """Ask for approval if a rail of a host would miss more than one plane, or a job one plane at several hosts."""
+    remaining, total = _remaining_planes(proposal, link, context)
+    least = max(1, total - 1)
+    if remaining < least:
+        rail = f"rail {link.rail} of host {link.lower.device}"
+        return GuardResult(Verdict.NEEDS_APPROVAL, 8, CAPACITY, least, remaining, rail)
+    job_name = job_without_plane(link, context) if total >= MANY_PLANES and link.plane is not None else ""
+    if not job_name:
+        return None
+    return GuardResult(Verdict.NEEDS_APPROVAL, 8, CAPACITY, 1, 2, f"hosts of job {job_name} without plane {link.plane}")
+
+
+def _remaining_planes(proposal: Proposal, link: TopologyLink, context: GuardContext) -> tuple[int, int]:
+    """Return how many planes a rail of a host retains, and of how many; many planes are ports of one NIC."""
+    others = other_planes(link, context)
+    total = len(others) + 1
+    is_reset = proposal.action is Action.RESET_NIC and total >= MANY_PLANES
+    return 0 if is_reset else sum(others), total
 
 
 def caps(proposal: Proposal, context: GuardContext) -> GuardResult | None:
@@ -291,8 +312,8 @@ def _surviving_ratio(proposal: Proposal, context: GuardContext) -> float | None:
     if proposal.action not in TAKES_LINK_OUT or link is None:
         return None
     if link.role == HOST_LINK:
-        others = other_planes(link, context)
-        return sum(others) / (len(others) + 1)
+        remaining, total = _remaining_planes(proposal, link, context)
+        return remaining / total
     least = least_surviving(link, context)
     return None if least is None else least.ratio
 

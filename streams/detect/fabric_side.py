@@ -30,6 +30,10 @@ class Loss(Enum):
 LINK_LOSS = (Loss.LINK, Loss.LINK_INTERMITTENT)
 
 
+PLANES = "planes"
+"""The metric of the evidence that has the planes that a rail retains."""
+
+
 class CapacityEffect(Enum):
     """The effect of a finding on the capacity of hosts, as given in its blast radius."""
 

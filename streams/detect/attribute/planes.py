@@ -13,7 +13,7 @@ from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.outages import Outages, jobs_during, link_at, open_interval
 from streams.detect.attribute.sides import fabric_side
 from streams.detect.evidence.episodes import evidence_of
-from streams.detect.fabric_side import LINK_LOSS, Loss, are_concurrent, device_at
+from streams.detect.fabric_side import LINK_LOSS, PLANES, Loss, are_concurrent, device_at
 from streams.fabric.inventory_rows import HOST_LINK, MANY_PLANES
 from streams.fabric.topology import TopologyLink
 from streams.wire.models import Finding
@@ -46,7 +46,7 @@ class RailPlanes(NamedTuple):
         shared = f"; job {self.shared_by} lost plane {self.plane} at several hosts" if self.shared_by else ""
         span = finding.started_at_ns, finding.resolved_at_ns
         evidence = evidence_of(
-            f"{text}, {lost}{shared}", "planes", finding.subject.a, span, float(self.left), float(self.total)
+            f"{text}, {lost}{shared}", PLANES, finding.subject.a, span, float(self.left), float(self.total)
         )
         return replace(
             finding, summary=f"{finding.summary}; {text}{shared}", evidence=(*finding.evidence, evidence)

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from streams.detect.detector import JobDomain
+from streams.detect.fabric_side import PLANES
 from streams.fabric.intervals import Interval
 from streams.instrument.text import format_duration, format_time
 from streams.report.job.footprint import PortCoverage
@@ -90,6 +91,7 @@ def _impact_lines(impact: Impact, indent: str) -> Iterator[str]:
         yield from (f"{indent}  {evidence.statement}" for evidence in finding.evidence)
     elif radius is not None and radius.capacity_lost_ratio:
         yield f"{indent}  {radius.capacity_lost_ratio:.1%} of their capacity lost"
+        yield from (f"{indent}  {one.statement}" for one in finding.evidence if one.metric == PLANES)
     children = [child for child in impact.children if child.finding.severity > Severity.INFO]
     if children:
         yield f"{indent}  explains"

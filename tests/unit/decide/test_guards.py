@@ -14,6 +14,7 @@ from streams.decide.guard_context import GuardContext, Proposal
 from streams.decide.guards import GUARDS, Decision, evaluate
 from streams.decide.params import DecideParams
 from streams.decide.state import Isolations, TargetKind
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Job
 from streams.fabric.topology import Topology, TopologyLink
@@ -341,6 +342,44 @@ def test_guard_8_a_host_link_needs_another_plane_of_its_rail() -> None:
         decision = evaluate(target, context(**changes))
         assert result(decision) == (Verdict.NEEDS_APPROVAL, 8, "surviving-capacity", 1, 0)
         assert evaluate(target, context(**changes, approved_by="ops")).verdict is Verdict.APPROVED
+
+
+EIGHT = generate(GenerateParams(gpus=3, rails=1, gpus_per_host=1, radix=4, planes=8, jobs=0))
+"""Three hosts of one NIC with eight planes."""
+OF_HOST_1 = [Job(job=name, device="host-00001", start=datetime(1970, 1, 1, tzinfo=UTC)) for name in ("other", "train")]
+MANY_PLANES = {
+    # the lost ports, the jobs, the action, and the limit and the observed value of the capacity guard
+    "all others carry": ([], False, Action.DRAIN_LINK, None),
+    "another plane is lost": (["host-00001/eth_r0_p1"], False, Action.DRAIN_LINK, (7, 6)),
+    "all others are lost": ([f"host-00001/eth_r0_p{n}" for n in range(1, 8)], False, Action.DRAIN_LINK, (7, 0)),
+    "a reset takes all planes": ([], False, Action.RESET_NIC, (7, 0)),
+    "the same plane at another host": (["host-00002/eth_r0_p0"], False, Action.DRAIN_LINK, None),
+    "the same plane at another host of its job": (["host-00002/eth_r0_p0"], True, Action.DRAIN_LINK, (1, 2)),
+    "another plane at another host of its job": (["host-00002/eth_r0_p1"], True, Action.DRAIN_LINK, None),
+    "the same plane at a host without the job": (["host-00003/eth_r0_p0"], True, Action.DRAIN_LINK, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["reported down", "not proven to carry", "isolated"])
+@pytest.mark.parametrize(("lost", "has_job", "action", "expected"), MANY_PLANES.values(), ids=MANY_PLANES)
+def test_guard_8_of_many_planes_one_may_be_missing(
+    how: str, lost: list[str], has_job: bool, action: Action, expected: tuple[float, float] | None
+) -> None:
+    """A person decides if a rail misses more than one plane, or a job misses one plane at several hosts."""
+    jobs = (*OF_HOST_1, OF_HOST_1[1]._replace(device="host-00002")) if has_job else ()
+    top = Topology(replace(EIGHT, jobs=jobs))
+    links = {link_at(port, top).id for port in lost}
+    ways: dict[str, dict[str, Any]] = {
+        "reported down": {"lost": links},
+        "not proven to carry": {"link_states": FakeLinkStates(at(1_000_000), links)},
+        "isolated": {"isolations": isolated(*links, pod="pod-01")},
+    }
+    changes = ways[how]
+    decision = evaluate(proposal("host-00001/eth_r0_p0", action, top), context(top, params=NO_LIMITS, **changes))
+    if expected is None:
+        assert (decision.verdict, decision.surviving) == (Verdict.APPROVED, 0.875)
+    else:
+        assert result(decision) == (Verdict.NEEDS_APPROVAL, 8, "surviving-capacity", *expected)
 
 
 def test_guard_8_a_person_decides_on_firmware() -> None:

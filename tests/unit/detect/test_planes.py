@@ -8,6 +8,10 @@ import pytest
 
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
+from streams.report.job.footprint import Coverage, JobFootprint
+from streams.report.job.impact import job_impacts
+from streams.report.job.render_verdict import verdict_lines
+from streams.report.job.verdict import Verdict
 from streams.wire.models import Condition, Finding, Severity
 from tests.worlds.small_fabric import job
 from tests.worlds.small_world import SmallWorld, findings, play
@@ -111,6 +115,17 @@ def test_the_switch_of_a_plane_is_rated_by_the_planes_of_its_hosts(
     )
     assert found.severity is severity
     assert "3 hosts lose a plane: rail 0 of host-00001 keeps 7 of 8 planes" in found.summary
+
+
+def test_a_job_lists_the_share_of_the_rail_that_it_lost() -> None:
+    """A synchronous job waits for its slowest NIC, so the share of the rail is listed beside that of the host."""
+    (found,) = _lost(8, [(1, 3)], (("train", 1), ("train", 2)))
+    host = {"host-00001": [(0, found.started_at_ns + 1)]}
+    place = JobFootprint("train", (0, 2 * found.started_at_ns), host, (), frozenset(), frozenset(host), frozenset())
+    impacts = job_impacts(place, [found])
+    lines = [line.strip() for line in verdict_lines(Verdict(place, impacts, (), Coverage(()), 0.95))]
+    assert "12.5% of their capacity lost" in lines  # the host has one rail
+    assert "rail 0 of host-00001 keeps 7 of 8 planes, 12.5% of its bandwidth is lost" in lines
 
 
 def test_a_plane_is_counted_when_it_is_lost() -> None:
