@@ -28,6 +28,8 @@ _STATUS_S = 1.0
 _FINAL_COMMIT_S = 2.0
 _CADENCE_S = 10.0
 """The cadence of a source is unknown here (`measure` detects it); this schedules the statuses of silent devices."""
+_LARGE = 64 * 1024
+"""Between records of more bytes, the event loop serves others."""
 _MOST_CUTS = 100
 """Limit of declared cuts after the committed offset: each takes 20 of the 4,096 characters of metadata in Kafka."""
 _SILENT = "no records of it in the source topics"
@@ -154,6 +156,8 @@ class Bridge:
         for record in records:
             for output in fold.add(record, now_ns):
                 await self._publish(partition, output)
+            if len(record.value) > _LARGE:
+                await asyncio.sleep(0)
         self._sent(place, partition)
         partition.last_s = now_s
         if fold.safe.number != partition.number or not fold.is_gathering:

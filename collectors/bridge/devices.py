@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from collectors.bridge import values
 from collectors.bridge.left_out import LeftOut, Reason
 from collectors.bridge.params import Params
-from collectors.bridge.points import Point, Scalar
+from collectors.bridge.points import LONGEST_SERIES, Point, Scalar
 from collectors.bridge.series import LONGEST_NAME, Input, Series, input_of, scope_of, series_of
 from collectors.bridge.tables import Kind, Signal
 from collectors.bridge.values import gauge, unix_ns
@@ -26,10 +26,16 @@ from streams.wire.models import EventKind
 UNKNOWN = -1
 NO_ENTRY = -2
 FULL = -3
-OTHERS = -4
+NOT_EXAMINED = -4
+OTHERS = -5
 _MOST_SERIES = 1_000_000
 _MOST_FIELDS = 20_000
 """Limit per series: an mlx5 NIC with 64 channels has about 2,000 statistics."""
+_MOST_NEW_FIELDS = 2_000
+"""Limit per record of the fields whose names are new to their kind of series: each is searched in all profiles, 0.1 to
+0.4 ms. A site's collectors have some hundreds in all."""
+_LONGEST_FIELD = 4096
+"""Limit in characters: the names of fields are remembered."""
 _TICKS = 2**32
 """TimeTicks wrap after 497 days."""
 _WRAP_MARGIN = 6_000 * 60
@@ -169,6 +175,9 @@ class Device(BootTime):
         )
 
 
+_TOO_LONG = Series("", {}, None, "", "")
+
+
 class Devices:
     """All devices and series of a process."""
 
@@ -178,11 +187,18 @@ class Devices:
         self.known: dict[str, Device] = {}
         self._series: dict[object, Series] = {}
         self._params = params
+        self._new_fields = 0
+
+    def begin_record(self) -> None:
+        """Give the next record its limit of new fields."""
+        self._new_fields = 0
 
     def series(self, point: Point, *, is_gnmic: bool) -> Series:
         """Return the series of a point."""
         found = self._series.get(point.key)
         if found is None:
+            if len(point.name) + sum(len(tag) + len(value) for tag, value in point.tags.items()) > LONGEST_SERIES:
+                return _TOO_LONG
             if len(self._series) >= _MOST_SERIES:
                 self._series.clear()
             source = Input.GNMIC if is_gnmic else input_of(point.name, point.tags, self._params.inputs)
@@ -211,9 +227,15 @@ class Devices:
     def target(self, series: Series, device: Device, field: str, *, store_unknown: bool) -> int:
         """Return the target of a field that is new in its series; `store_unknown` also stores UNKNOWN.
 
-        UNKNOWN applies to all series of this kind, NO_ENTRY to this series, FULL means past the limit of ports. OTHERS
-        and lower numbers are entries of `series.others`, counted down.
+        UNKNOWN applies to all series of this kind, NO_ENTRY to this series, FULL means past the limit of ports,
+        NOT_EXAMINED past the record's limit of new fields. OTHERS and lower numbers are entries of `series.others`,
+        counted down.
         """
+        if not series.knows(field):
+            self._new_fields += 1
+            if self._new_fields > _MOST_NEW_FIELDS or len(field) > _LONGEST_FIELD:
+                self.left_out.report(Reason.TOO_MUCH, f"{series.device} fields", lambda: field)
+                return NOT_EXAMINED
         if len(series.targets) >= _MOST_FIELDS:
             series.targets.clear()
             series.others.clear()

@@ -7,12 +7,22 @@ committed position makes the same messages with the same identities.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
 from collectors.bridge import json_points, line_protocol
-from collectors.bridge.devices import FULL, NO_ENTRY, OTHERS, UNKNOWN, Device, Devices, SampleWindow, other
+from collectors.bridge.devices import (
+    FULL,
+    NO_ENTRY,
+    NOT_EXAMINED,
+    OTHERS,
+    UNKNOWN,
+    Device,
+    Devices,
+    SampleWindow,
+    other,
+)  # fmt: skip
 from collectors.bridge.left_out import Reason
 from collectors.bridge.params import Format, Params
 from collectors.bridge.points import Point, Scalar, Source, TooManyInvalid
@@ -29,6 +39,8 @@ _MOST_RECORDS = 5_000
 """Limit per unit. A unit that could end only at a cut inside a record could never be committed."""
 _MOST_BYTES = 4 << 20
 """Limit per record: Kafka's default is 1 MiB."""
+_MOST_VALUES, _MOST_POINTS = 200_000, 50_000
+"""Limits per record: more than 4 MiB of a real source have; a list in JSON has two bytes an item."""
 _PLAIN = 2**63 - 1
 """Integers below this are counters without conversion; values.counter checks the others."""
 _SHORT = 19
@@ -137,6 +149,7 @@ class PartitionFold:
             self._cut_before(record.offset)
         self._offset, self._ordinal, self._began = record.offset, 0, False
         self._records += 1
+        self.devices.begin_record()
         points, is_gnmic, refused = _points(self._form, record.value, self._heads)
         unknown: Counter[str] = Counter()
         for point in points:
@@ -215,7 +228,7 @@ class PartitionFold:
                     continue
                 if read is not None:
                     found.append((slot, read))
-            elif slot in (UNKNOWN, NO_ENTRY):
+            elif slot in (UNKNOWN, NO_ENTRY, NOT_EXAMINED):
                 unknown_count += 1
                 if slot == UNKNOWN and point.skip is not None:
                     point.skip.add(name)
@@ -376,11 +389,11 @@ def _points(form: Format, value: bytes, heads: line_protocol.Heads) -> tuple[lis
                 "write plain JSON or line protocol, without a serializer of a registry"
             )
         if form == "telegraf-influx" or (form == "auto" and value.lstrip()[:1] not in {b"{", b"["}):
-            points.extend(line_protocol.points(value.decode(), heads, refused))
+            points.extend(_bounded(line_protocol.points(value.decode(), heads, refused)))
         else:
             document = json_points.parse_document(value)
             is_gnmic = form == "gnmic" or (form == "auto" and not json_points.is_telegraf(document))
-            points.extend(json_points.points(document, refused, is_gnmic=is_gnmic))
+            points.extend(_bounded(json_points.points(document, refused, is_gnmic=is_gnmic)))
     except UnicodeDecodeError as error:
         refused.append(Reject(f"not UTF-8: {error.reason} at byte {error.start}"))
     except Reject as error:
@@ -388,3 +401,16 @@ def _points(form: Format, value: bytes, heads: line_protocol.Heads) -> tuple[lis
     except TooManyInvalid:
         refused.append(Reject("further parts are not examined"))
     return points, is_gnmic, refused
+
+
+def _bounded(points: Iterator[Point]) -> Iterator[Point]:
+    """Yield the points of a record up to the limit of its values; raises Reject there."""
+    values = 0
+    for number, point in enumerate(points):
+        values += len(point.fields) + point.skipped
+        if values > _MOST_VALUES or number >= _MOST_POINTS:
+            raise Reject(
+                f"has more than {_MOST_VALUES} values or {_MOST_POINTS} points: further ones are not read; "
+                "write smaller batches"
+            )
+        yield point

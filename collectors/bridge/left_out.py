@@ -27,6 +27,7 @@ class Reason(Enum):
     BAD_VALUE = "compare the value with the device's model; counters must be whole numbers below 2^64"
     BAD_RECORD = "send gnmic's `format: event` or `json`, or Telegraf's `data_format` `influx` or `json`"
     FULL = "leave ports or devices out of the topics: a device may have 4,096 ports here, a process 50,000 devices"
+    TOO_MUCH = "write smaller batches; leave what is not collected out of the topics"
     WHOLE_SECONDS = (
         'set precision = "1ms" in Telegraf\'s [agent], and json_timestamp_units = "1ns" in its output: with times in '
         "whole seconds, counters are read only of devices whose readings are 20 s apart"

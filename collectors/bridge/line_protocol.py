@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from collectors.bridge import values
-from collectors.bridge.points import Fields, Point, Scalar, refuse
+from collectors.bridge.points import LONGEST_SERIES, Fields, Point, Scalar, refuse
 from streams.wire.errors import Reject
 
 _TRUE = {"t", "T", "true", "True", "TRUE"}
@@ -46,6 +46,8 @@ class Heads:
         """Return the head that a text contains; raises Reject."""
         found = self.known.get(text)
         if found is None:
+            if len(text) > LONGEST_SERIES:
+                raise Reject(f"a series of {len(text)} characters, more than {LONGEST_SERIES}: {text[:_SHOWN]}")
             if len(self.known) >= _MOST_HEADS:
                 self.known.clear()
                 self._skips.clear()

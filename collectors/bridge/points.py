@@ -10,6 +10,8 @@ from streams.wire.errors import Reject
 Scalar = int | float | str | bool | None
 Fields = list[tuple[str, Scalar]]
 
+LONGEST_SERIES = 8192
+"""Limit in characters of a series' name with its tags, which are remembered."""
 _DEEPEST = 16
 _MOST_INVALID = 1_000
 _MOST_FIELDS = 65_536

@@ -56,7 +56,8 @@ _MOST_FIELDS = 20_000
 """Limit per kind of series."""
 _LIST_ITEM = re.compile(r"\.\d+$")
 _ORIGIN = re.compile(r"^[^/\[]*:(?=/)")
-_KEYS = re.compile(r"\[[^\]]*\]")
+_KEYS = re.compile(r"\[[^\[\]]*\]")
+"""Without an opening bracket inside: a text of opening brackets is searched in linear time."""
 _PORTS_MEASUREMENT = re.compile(r"if|interface|port|eth", re.IGNORECASE)
 _PORT: Names = ("interfaces", "interface")
 _PORT_TAGS = ("interface_name", "interface_interface-id", "interface_interface_id", "interface-id", "interface_id",
@@ -109,6 +110,10 @@ class SeriesKind:
         self._own = frozenset(tags)
         self._is_gnmic = is_gnmic
         self._lines: dict[str, list[_Line]] = {}
+
+    def knows(self, field: str) -> bool:
+        """Return True if a field was looked up before."""
+        return field in self._lines
 
     def signal(self, field: str, tags: Tags) -> tuple[Signal | None, str] | None:
         """Return the signal of a field, and its port; None if no profile has such a path.
@@ -279,6 +284,10 @@ class Series:
         self.targets: dict[str, int] = {}
         self.others: list[tuple[Signal, str]] = []
         """Fields that are not plain values of a named port: their signals, and the list items that contain them."""
+
+    def knows(self, field: str) -> bool:
+        """Return True if the signal of a field takes no search through the profiles."""
+        return self.input not in (Input.GNMIC, Input.GNMI) or self._kind.knows(field)
 
     def signal(self, field: str) -> tuple[Signal | None, str] | None:
         """Return the signal of a field, and its port; None if no series of this kind collects it.
