@@ -330,22 +330,28 @@ class SampleWindow:
 
     def reading(self) -> tuple[Reading, bool] | None:
         """Return the reading, and True if its time was replaced by the local one; None if it has no used value."""
-        found = self.device.columns.layout(self.values)
-        if found is None:
-            return None
-        layout, chosen = found
-        counters, gauges = layout.tables([self.values[slot] for slot in chosen])
-        latest_ns = self.received_ns + AHEAD_NS
-        times = [self.row_at_ns[row] for row in layout.row]
-        is_ahead = max(times) > latest_ns
-        if is_ahead:
-            times = [at_ns if at_ns <= latest_ns else self.received_ns for at_ns in times]
-        sampled_at_ns = min(times)
-        delays: tuple[int, ...] = ()
-        if max(times) - sampled_at_ns >= 1000:
-            delays = tuple(min((at_ns - sampled_at_ns) // 1000, _MAX_DELAY_US) for at_ns in times)
-        reading = Reading(
-            sampled_at_ns, self.received_ns, self.device.boot_id, layout.row, layout.rows_digest, counters, gauges,
-            delays,
-        )  # fmt: skip
-        return reading, is_ahead
+        return reading_of(self.device.columns, self.values, self.row_at_ns, self.received_ns, self.device.boot_id)
+
+
+def reading_of(
+    columns: DeviceColumns, values: Mapping[int, float], row_at_ns: Mapping[str, int], received_ns: int, boot_id: int
+) -> tuple[Reading, bool] | None:
+    """Return the reading of these values, and True if a time was ahead and replaced; None if it has no used value."""
+    found = columns.layout(values)
+    if found is None:
+        return None
+    layout, chosen = found
+    counters, gauges = layout.tables([values[slot] for slot in chosen])
+    latest_ns = received_ns + AHEAD_NS
+    times = [row_at_ns[row] for row in layout.row]
+    is_ahead = max(times) > latest_ns
+    if is_ahead:
+        times = [at_ns if at_ns <= latest_ns else received_ns for at_ns in times]
+    sampled_at_ns = min(times)
+    delays: tuple[int, ...] = ()
+    if max(times) - sampled_at_ns >= 1000:
+        delays = tuple(min((at_ns - sampled_at_ns) // 1000, _MAX_DELAY_US) for at_ns in times)
+    reading = Reading(
+        sampled_at_ns, received_ns, boot_id, layout.row, layout.rows_digest, counters, gauges, delays
+    )  # fmt: skip
+    return reading, is_ahead

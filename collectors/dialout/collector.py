@@ -55,7 +55,7 @@ def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Sample
 
 def _prepare(params: Params) -> None:
     params.all_targets()
-    params.tls()
+    params.pem("dialout")
 
 
 SPEC = Spec("dialout", Params, collect, read_once, new_loop, prepare=_prepare, example="--config railsight.toml")

@@ -18,7 +18,7 @@ from collectors.core.context import CollectorContext, Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.tasks import cancel_and_wait
 from collectors.dialout.mdt import Assembly, notifications
-from collectors.dialout.params import Params, Target, candidates, named, peer_of
+from collectors.dialout.params import Params, Pem, Target, candidates, named, peer_of
 from collectors.gnmi.device_output import DeviceOutput
 from collectors.gnmi.feed import Feed
 from collectors.gnmi.parse import Connection
@@ -139,21 +139,9 @@ class DialOutServer(grpc.GenericRpcHandler):
 
     async def serve(self, on_listening: Callable[[int], None]) -> None:
         """Listen until cancelled; `on_listening` receives the port. Raises Misconfigured."""
-        size = ("grpc.max_receive_message_length", self._params.max_message_bytes)
-        server = grpc.aio.server(options=(*_OPTIONS, size))
-        server.add_generic_rpc_handlers((self,))
-        credentials = _credentials(self._params)
-        listen = self._params.listen
-        try:
-            port = (
-                server.add_insecure_port(listen) if credentials is None else server.add_secure_port(listen, credentials)
-            )
-        except RuntimeError as error:
-            raise Misconfigured(
-                f"collect.dialout: cannot listen on {listen}: in use, or no address of this machine"
-            ) from error
-        await server.start()
-        _log.info("listening", address=listen, port=port, tls=credentials is not None)
+        params = self._params
+        secure = credentials(lambda: params.pem("dialout"))
+        server, port = await started(self, params.address(), params.max_message_bytes, secure, "dialout")
         on_listening(port)
         try:
             await server.wait_for_termination()
@@ -242,22 +230,39 @@ def _target_of(message: bytes) -> str:
         return ""
 
 
-def _credentials(params: Params) -> grpc.ServerCredentials | None:
+def credentials(read: Callable[[], Pem | None]) -> grpc.ServerCredentials | None:
     """Return the TLS credentials, whose files are read again at each handshake; None without TLS."""
-    read = params.tls()
-    if read is None:
+    pem = read()
+    if pem is None:
         return None
 
     def configuration() -> Any:
-        nonlocal read
+        nonlocal pem
         try:
-            read = params.tls()
+            pem = read()
         except Misconfigured as error:
             _log.error("certificate not read again, the old one stays in force", why=str(error))
-        assert read is not None
-        key, certificate, authority = read
+        assert pem is not None
+        key, certificate, authority = pem
         return grpc.ssl_server_certificate_configuration([(key, certificate)], authority)
 
     return grpc.dynamic_ssl_server_credentials(
-        configuration(), configuration, require_client_authentication=params.client_ca_file is not None
+        configuration(), configuration, require_client_authentication=pem[2] is not None
     )
+
+
+async def started(
+    handler: grpc.GenericRpcHandler, listen: str, size: int, secure: grpc.ServerCredentials | None, kind: str
+) -> tuple[grpc.aio.Server, int]:
+    """Return a server that listens, and its port; `size` is the largest message in bytes. Raises Misconfigured."""
+    server = grpc.aio.server(options=(*_OPTIONS, ("grpc.max_receive_message_length", size)))
+    server.add_generic_rpc_handlers((handler,))
+    try:
+        port = server.add_insecure_port(listen) if secure is None else server.add_secure_port(listen, secure)
+    except RuntimeError as error:
+        raise Misconfigured(
+            f"collect.{kind}: cannot listen on {listen}: in use, or no address of this machine"
+        ) from error
+    await server.start()
+    _log.info("listening", address=listen, port=port, tls=secure is not None)
+    return server, port

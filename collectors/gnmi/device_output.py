@@ -19,7 +19,7 @@ from collectors.gnmi.values import number, unix_ns
 from streams.fabric.catalogue import Metric
 from streams.instrument.clock import Clock
 from streams.wire.bounds import MAX_TIME_NS
-from streams.wire.models import CollectorStatus, Component, EventKind, Facts, Neighbor, Source
+from streams.wire.models import CollectorStatus, Component, EventKind, Facts, Neighbor, RowKind, Source
 
 _log = structlog.get_logger("railsight.gnmi")
 
@@ -221,11 +221,11 @@ class DeviceOutput:
         self._clock = clock
         self._statuses = StatusSchedule(name, cadence_s, status_every_s)
 
-    def emit(self, outputs: Iterable[Output], received_ns: int) -> None:
+    def emit(self, outputs: Iterable[Output], received_ns: int, row_kind: RowKind = RowKind.ROW_KIND_PORT) -> None:
         """Publish readings and events."""
         for output in outputs:
             if isinstance(output, Reading):
-                self._emitter.samples(self.name, output)
+                self._emitter.samples(self.name, output, row_kind)
                 self._statuses.sampled(asyncio.get_running_loop().time())
             else:
                 self._emitter.event(self.name, output, received_ns)

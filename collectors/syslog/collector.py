@@ -101,7 +101,7 @@ def _prepare(params: Params) -> None:
     if not params.inputs:
         raise Misconfigured("collect syslog: no inputs; set inputs, for example udp://0.0.0.0:514")
     params.all_targets()
-    params.tls()
+    params.file_context("syslog")
     tables()
 
 

@@ -10,13 +10,12 @@ import ssl
 import struct
 from collections import Counter
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 import structlog
 
 from collectors.core.context import CollectorContext
-from collectors.dialout.params import Target
+from collectors.dialout.params import Target, certificate_names, plain
 from collectors.host.lines import MOST_BYTES
 from collectors.syslog.device import Arrival
 from collectors.syslog.framing import Framing
@@ -69,7 +68,7 @@ class Listener:
                 finally:
                     loop.remove_reader(self._socket)
             else:
-                await self._accept(self._params.tls() if self._own.form == "tls" else None)
+                await self._accept(self._params.file_context("syslog") if self._own.form == "tls" else None)
         finally:
             self.close()
 
@@ -134,7 +133,7 @@ class Listener:
                 connection.setsockopt(socket.IPPROTO_TCP, option, value)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             reader, writer = await _streams(connection, context)
-            sender = self._receiver.sender(address, _names(writer))
+            sender = self._receiver.sender(address, certificate_names(writer.get_extra_info("peercert") or {}))
             if sender is None:
                 self._receiver.refuse(f"{address} at {self._name}")
                 return
@@ -181,21 +180,6 @@ async def _streams(
     options: dict[str, Any] = {} if context is None else {"ssl": context, "ssl_handshake_timeout": _HANDSHAKE_S}
     transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection, **options)
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
-
-
-def _names(writer: asyncio.StreamWriter) -> frozenset[str]:
-    """Return the common names and DNS names of the client's certificate."""
-    certificate: dict[str, Any] = writer.get_extra_info("peercert") or {}
-    subject = (value for part in certificate.get("subject", ()) for name, value in part if name == "commonName")
-    return frozenset((*subject, *(value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS")))
-
-
-def plain(address: str) -> str:
-    """Return an address in its usual form, without a scope; IPv4 within IPv6 as IPv4."""
-    if ":" not in address:
-        return address
-    found = ip_address(address.partition("%")[0])
-    return str((found.ipv4_mapped if isinstance(found, IPv6Address) else None) or found)
 
 
 def _bound(own: Input) -> socket.socket:

@@ -8,7 +8,6 @@ from collectors.core.params import InputParams, InventoryParams, LogParams, conf
 from collectors.dialout.params import ListenerParams, Target
 from collectors.syslog.stamps import configured_zone
 from streams.wire.errors import Misconfigured
-from streams.wire.tls_files import FileContext, TlsFiles
 
 Form = Literal["udp", "tcp", "tls", "file", "topic"]
 _LISTENERS = ("udp", "tcp", "tls")
@@ -105,18 +104,6 @@ class Params(ListenerParams, InputParams, InventoryParams, LogParams):
             except ValueError as error:
                 raise Misconfigured(f"collect.syslog: target {target.name}: {error}") from error
         return targets
-
-    def tls(self) -> FileContext | None:
-        """Return the context of TLS; None without one. Raises Misconfigured."""
-        if self.cert_file is None:
-            return None
-        files = TlsFiles(self.client_ca_file, self.cert_file, self.key_file, of_server=True)
-        try:
-            return FileContext(files)
-        except OSError as error:  # ssl.SSLError is an OSError
-            raise Misconfigured(
-                f"collect.syslog: cannot load {', '.join(map(str, files.present()))}: {error}"
-            ) from error
 
 
 _TARGETS = TypeAdapter(tuple[Target, ...])

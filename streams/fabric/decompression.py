@@ -22,6 +22,10 @@ class DecompressionLimit(ValueError):
     """The data decompress to more than the limit, or are invalid for the codec."""
 
 
+class TooLarge(DecompressionLimit):
+    """The data are valid so far, and decompress to more than the limit."""
+
+
 class Budget:
     """The number of bytes to which several pieces of one input may decompress together."""
 
@@ -112,5 +116,5 @@ def _refused(name: str, data: Any, limit: int, error: Exception) -> Decompressio
     return DecompressionLimit(f"{name}: {len(data)} bytes, at most {limit} decompressed: {error}")
 
 
-def _beyond(name: str, data: Any, limit: int) -> DecompressionLimit:
-    return DecompressionLimit(f"{name}: {len(data)} bytes have more than {limit} decompressed")
+def _beyond(name: str, data: Any, limit: int) -> TooLarge:
+    return TooLarge(f"{name}: {len(data)} bytes have more than {limit} decompressed")

@@ -12,7 +12,7 @@ from streams.detect.thresholds import ns
 from streams.wire.models import Source, Symptom
 from streams.wire.symptoms import Restart
 
-POLLED = frozenset({Source.SOURCE_GNMI, Source.SOURCE_SNMP, Source.SOURCE_BRIDGE})
+POLLED = frozenset({Source.SOURCE_GNMI, Source.SOURCE_SNMP, Source.SOURCE_BRIDGE, Source.SOURCE_OTLP})
 """The sources whose boots are concluded from a distance; a host's agent reads its kernel's boot id."""
 _WAIT_NS = ns(60)
 """The longest wait for a reading: twice the cadence of SNMP polls."""

@@ -19,6 +19,7 @@ class Source(IntEnum):
     SOURCE_BENCHMARK = 7
     SOURCE_SYSLOG = 8
     SOURCE_IB = 9
+    SOURCE_OTLP = 10
 
     @property
     def label(self) -> str:

@@ -41,6 +41,8 @@ class _SourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Source.ValueTy
     """lines that the device sends: events only, no samples and no statuses"""
     SOURCE_IB: _Source.ValueType  # 9
     """the management of an InfiniBand subnet: UFM Telemetry, ibdiagnet"""
+    SOURCE_OTLP: _Source.ValueType  # 10
+    """points that the device or a relay exports by OTLP"""
 
 class Source(_Source, metaclass=_SourceEnumTypeWrapper): ...
 
@@ -59,6 +61,8 @@ SOURCE_SYSLOG: Source.ValueType  # 8
 """lines that the device sends: events only, no samples and no statuses"""
 SOURCE_IB: Source.ValueType  # 9
 """the management of an InfiniBand subnet: UFM Telemetry, ibdiagnet"""
+SOURCE_OTLP: Source.ValueType  # 10
+"""points that the device or a relay exports by OTLP"""
 Global___Source: _TypeAlias = Source  # noqa: Y015
 
 class _RowKind:

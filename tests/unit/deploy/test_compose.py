@@ -33,6 +33,7 @@ ON_HOST = {"collect-nic", "collect-host", "collect-probe"}
 COLLECTORS = {
     "collect-gnmi",
     "collect-dialout",
+    "collect-otlp",
     "collect-snmp",
     "collect-bridge",
     "collect-nccl_tests",
@@ -82,6 +83,7 @@ def test_nothing_is_open_to_the_outside(project: dict[str, Any]) -> None:
     assert outside == {
         "collect-gnmi",
         "collect-dialout",
+        "collect-otlp",
         "collect-snmp",
         "collect-syslog",
         "collect-ib",
@@ -304,7 +306,7 @@ def test_the_jobs_collector_has_the_scheduler_of_its_secret(project: dict[str, A
 @pytest.mark.parametrize(
     ("kind", "paths"),
     [
-        ("dialout", ["targets_file", "cert_file", "key_file", "client_ca_file"]),
+        *((kind, ["targets_file", "cert_file", "key_file", "client_ca_file"]) for kind in ("dialout", "otlp")),
         ("probe", ["inventory"]),
         ("nccl_tests", ["outputs"]),
         ("syslog", ["targets_file"]),

@@ -1,0 +1,104 @@
+"""One device: its series, its readings, and what is published of it."""
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Iterable
+
+from collectors.core.columns import Reading
+from collectors.core.context import CollectorContext, DeviceEvent, Emitter
+from collectors.gnmi.device_output import DeviceOutput, silent_after_s
+from collectors.otlp.cell import Total
+from collectors.otlp.params import Params
+from collectors.otlp.points import split
+from collectors.otlp.readings import Batches, Readings
+from streams.wire.errors import Reject
+from streams.wire.models import RowKind
+
+
+class OtlpDevice:
+    """One device; its readings are gathered from all requests that have values of it."""
+
+    def __init__(self, name: str, params: Params, context: CollectorContext, emitter: Emitter) -> None:
+        self.name = name
+        self._params = params
+        self._metrics = context.metrics
+        self._clock = context.clock
+        self.output = DeviceOutput(name, params.cadence_s, params.status_every_s, emitter, context.metrics, self._clock)
+        self.units: dict[str, float] = {}
+        self._readings: dict[RowKind, Readings] = {}
+        self._totals: dict[tuple[Readings, int], Total] = {}
+        self._series = 0
+        self._began_s = self._newest_s = float("-inf")
+
+    def readings(self, kind: RowKind) -> Readings:
+        """Return the readings of a kind of row."""
+        found = self._readings.get(kind)
+        if found is None:
+            found = self._readings[kind] = Readings(self.name, kind, self._params)
+        return found
+
+    def total(self, readings: Readings, slot: int) -> Total:
+        """Return the sum of the series of a slot."""
+        return self._totals.setdefault((readings, slot), Total())
+
+    def remembers(self) -> bool:
+        """Take room for one more series; return False, and count it, past the limit."""
+        if self._series >= self._params.max_series:
+            self.left_out()
+            return False
+        self._series += 1
+        return True
+
+    def left_out(self) -> None:
+        """Count a series past the limits."""
+        self._metrics.add("out_of_bounds", self.name)
+
+    def add_unit(self, name: str, points: Iterable[bytes]) -> None:
+        """Record the newest value of a metric that is the unit of others."""
+        for data in points:
+            with contextlib.suppress(Reject):
+                value = split(data).value
+                if value is not None and 0 < value < math.inf:
+                    self.units[name] = value
+
+    def add(self, readings: Readings, times: Batches, received_ns: int, now_s: float) -> None:
+        """Add values of a request."""
+        if not times:
+            return
+        if not any(one.is_gathering for one in self._readings.values()):
+            self._began_s = now_s
+        self._newest_s = now_s
+        self._metrics.add("updates", self.name, sum(map(len, times.values())))
+        self._emit(readings, readings.add(times, received_ns))
+        self.output.set_reachable(reachable=True)
+
+    async def report_facts(self) -> None:
+        """Publish changed facts once per cadence, until cancelled."""
+        while True:
+            await asyncio.sleep(self._params.cadence_s)
+            self.output.emit_facts()
+
+    def flush(self, now_s: float) -> None:
+        """Publish the readings that are complete; a device without samples for too long is unreachable."""
+        if now_s - self._newest_s >= self._params.quiet_s or now_s - self._began_s >= self._params.wait_s:
+            self.end()
+        silent_s = silent_after_s(self._params.cadence_s)
+        if self.output.reachable and now_s - self._newest_s > silent_s:
+            self.output.set_reachable(reachable=False, error=f"no samples for {silent_s:.0f} s")
+
+    def end(self) -> None:
+        """Publish all values that wait."""
+        for readings in self._readings.values():
+            if readings.is_gathering:
+                self._emit(readings, readings.end())
+
+    def _emit(self, readings: Readings, outputs: Iterable[Reading | DeviceEvent]) -> None:
+        found = list(outputs)
+        for output in found:
+            if isinstance(output, Reading):
+                self.output.identity.add_sample(output)
+        self.output.emit(found, self._clock.now_ns(), readings.kind)
+        if readings.replaced:
+            self._metrics.add("clock_replaced", self.name, readings.replaced)
+            readings.replaced = 0

@@ -1,0 +1,50 @@
+"""Settings of the OTLP collector: its addresses, its TLS, and the devices and relays that may send."""
+
+from typing import ClassVar
+
+from pydantic import TypeAdapter
+
+from collectors.core.params import configured_targets
+from collectors.dialout.params import PushParams, Target
+from streams.wire.errors import Misconfigured
+
+
+class Params(PushParams):
+    """Settings of `[collect.otlp]`."""
+
+    port: ClassVar[int] = 4317
+    quiet_s: ClassVar[float] = 0.25
+    """A reading is complete when the device has sent nothing for this long."""
+    wait_s: ClassVar[float] = 1.0
+    """The maximum delay of a reading."""
+    gap_s: ClassVar[float] = 0.5
+    """Points that are further apart, by the device's time, belong to different readings."""
+    span_s: ClassVar[float] = 0.9
+    """The maximum length of a reading: less than the shortest interval of Cumulus, 1 s."""
+    max_bytes: ClassVar[int] = 64 << 20
+    """The largest request, also after decompression (the specification recommends this limit)."""
+    max_json_bytes: ClassVar[int] = 16 << 20
+    """The largest request in JSON, which takes several times its size in memory."""
+    max_requests: ClassVar[int] = 4
+    """The limit of concurrent requests of one sender; further ones are answered as overload."""
+    body_s: ClassVar[float] = 30.0
+    """A request that is incomplete for this long is ended."""
+    max_series: ClassVar[int] = 200_000
+    """The limit of remembered series of one device; past it, all of a metric are looked up again."""
+
+    def all_targets(self) -> dict[str, Target]:
+        """Return the devices and relays by name; raises Misconfigured for none, duplicates, or one without identity."""
+        targets = configured_targets("otlp", self, self.targets, self.targets_file, _TARGETS)
+        has_relay = any(target.relay for target in targets)
+        for target in targets:
+            if target.zone:
+                raise Misconfigured(f"collect.otlp: target {target.name}: zone is a setting of collect.syslog")
+            if self.client_ca_file is None and not target.addresses and (target.relay or not has_relay):
+                raise Misconfigured(
+                    f"collect.otlp: target {target.name}: without client certificates (client_ca_file) a sender is "
+                    "recognized by its addresses; set addresses, or `relay = true` at the target that sends for it"
+                )
+        return {target.name: target for target in targets}
+
+
+_TARGETS = TypeAdapter(tuple[Target, ...])

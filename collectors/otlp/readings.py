@@ -1,0 +1,86 @@
+"""Gathers the values of one device into readings. Pure.
+
+A reading ends at a gap in the device's times, at its maximum length, or when the device is quiet. Several values of one
+series in a reading are high-frequency telemetry: the newest is published.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from collectors.bridge.devices import DeviceColumns, reading_of
+from collectors.core.columns import Reading
+from collectors.core.context import DeviceEvent
+from collectors.gnmi.device_output import STATE_EVENTS
+from collectors.otlp.params import Params
+from streams.wire.models import RowKind
+
+Batches = Mapping[int, dict[int, float]]
+"""The values of each time, by slot."""
+
+
+class Readings:
+    """The values of one device and one kind of row."""
+
+    def __init__(self, device: str, kind: RowKind, params: Params) -> None:
+        self.device, self.kind = device, kind
+        self.columns = DeviceColumns(params.max_ports)
+        self.latest: dict[int, float] = {}
+        """The last published value of each slot."""
+        self.replaced = 0
+        """The readings whose time was ahead and replaced since the last look."""
+        self._gap_ns = int(params.gap_s * 1e9)
+        self._span_ns = int(params.span_s * 1e9)
+        self._window: list[tuple[int, dict[int, float]]] = []
+        self._first_ns = self._last_ns = self._received_ns = 0
+
+    @property
+    def is_gathering(self) -> bool:
+        """True if values wait for the end of their reading."""
+        return bool(self._window)
+
+    def add(self, batches: Batches, received_ns: int) -> Iterator[Reading | DeviceEvent]:
+        """Add the values of a request; yield the readings that are complete, with the events in them."""
+        for at_ns in sorted(batches):
+            if self._window and (
+                abs(at_ns - self._last_ns) > self._gap_ns or abs(at_ns - self._first_ns) > self._span_ns
+            ):
+                yield from self.end()
+            if not self._window:
+                self._first_ns = at_ns
+            self._window.append((at_ns, batches[at_ns]))
+            self._last_ns, self._received_ns = at_ns, received_ns
+
+    def end(self) -> Iterator[Reading | DeviceEvent]:
+        """Yield the reading of all values that wait, and its events."""
+        window, self._window = sorted(self._window, key=lambda one: one[0]), []
+        if not window:
+            return
+        yield from self._events(window)
+        values: dict[int, float] = {}
+        for _, batch in window:
+            values.update(batch)
+        found = reading_of(self.columns, values, self._row_times(window), self._received_ns, 0)
+        self.latest.update(values)
+        if found is not None:
+            self.replaced += found[1]
+            yield found[0]
+
+    def _row_times(self, window: list[tuple[int, dict[int, float]]]) -> Mapping[str, int]:
+        """Return the newest time of each row."""
+        cells = self.columns.cells
+        found: dict[str, int] = {}
+        for at_ns, batch in window:
+            found.update(dict.fromkeys({cells[slot].row for slot in batch}, at_ns))
+        return found
+
+    def _events(self, window: list[tuple[int, dict[int, float]]]) -> Iterator[DeviceEvent]:
+        """Yield the changes of the ports' states."""
+        states = {slot: self.latest.get(slot) for slot, is_state in enumerate(self.columns.states) if is_state}
+        for at_ns, batch in window:
+            for slot in states.keys() & batch.keys():
+                before, value = states[slot], batch[slot]
+                states[slot] = value
+                cell = self.columns.cells[slot]
+                kind = STATE_EVENTS.get((cell.metric, value))
+                if kind is not None and before is not None and before != value:
+                    text = f"{cell.metric.name.lower()} {value:g}, was {before:g}"
+                    yield DeviceEvent(kind, cell.row, min(at_ns, self._received_ns), text)

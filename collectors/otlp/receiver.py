@@ -1,0 +1,291 @@
+"""Admits senders, assigns what they send to devices, and answers. No I/O.
+
+A device sends for itself: its resource may name no other one. A relay sends for targets that its resources name.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import structlog
+
+from collectors.core.context import CollectorContext, Emitter
+from collectors.core.device_share import DeviceShare, in_slices
+from collectors.dialout.params import Peer, Target, candidates
+from collectors.otlp.device import OtlpDevice
+from collectors.otlp.params import Params
+from collectors.otlp.points import resource
+from collectors.otlp.series import Batches, MetricSeries, Refused, new_batches
+from collectors.otlp.tables import rules, units
+from collectors.otlp.v1 import otlp_lite_pb2 as otlp
+from streams.wire.bounds import MAX_TIME_NS
+from streams.wire.errors import Reject
+
+_log = structlog.get_logger("railsight.otlp")
+
+BYTES_PER_POINT = 20
+"""The bytes that a request is charged for as one point: a time, a value and their tags."""
+_RELAY_FACTOR = 4
+"""The limits of a relay are those of this many devices."""
+_SLICE = 4096
+"""Points that are read before other tasks run."""
+_MOST_RESOURCES = 4096
+"""Limit of remembered resources of one sender."""
+_DELTA = 1
+_KINDS = ("gauge", "sum")
+_REFUSED = "unknown senders"
+_MOST_PEERS = 4096
+_LONGEST_REASON = 500
+_FLUSH_S = 0.1
+_FULL_S = 5.0
+_BUSY_S = 1.0
+NODES = (
+    "net.host.name", "host.name", "device", "target", "source", "device.address", "cisco.node_id", "server.address",
+    "k8s.node.name",
+)  # fmt: skip
+"""The attributes of a resource that name its device, best first. Labels that a site has set do not name it."""
+
+
+class Overload(Exception):
+    """The sender must repeat its request after `after_s`."""
+
+    def __init__(self, why: str, after_s: float) -> None:
+        super().__init__(why)
+        self.after_s = after_s
+
+
+class Forbidden(Exception):
+    """The sender is none of the targets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a request that was read: the points that are not stored, and the reason."""
+
+    rejected: int = 0
+    message: str = ""
+
+    def response(self) -> otlp.ExportMetricsServiceResponse:
+        """Return the message, which is empty if all points are stored."""
+        if not (self.rejected or self.message):
+            return otlp.ExportMetricsServiceResponse()
+        partial = otlp.PartialSuccess(rejected_data_points=self.rejected, error_message=self.message)
+        return otlp.ExportMetricsServiceResponse(partial_success=partial)
+
+
+@dataclass(slots=True)
+class _Group:
+    """A resource of a sender: its device, and its series by the name and temporality of their metric.
+
+    A relay's resource without a device is of an exporter whose points name their devices.
+    """
+
+    device: OtlpDevice | None
+    why: str = ""
+    """The reason why the device is unknown."""
+    series: dict[tuple[str, bool], MetricSeries] = field(default_factory=dict)
+
+
+class Sender:
+    """The targets that match a connection; their connections share their limits."""
+
+    def __init__(self, targets: tuple[Target, ...], params: Params, context: CollectorContext) -> None:
+        self.targets = targets
+        self.is_relay = any(target.relay for target in targets)
+        factor = _RELAY_FACTOR if self.is_relay else 1
+        self.share = DeviceShare(targets[0].name, factor * params.max_updates_per_s, context.metrics)
+        self.requests = 0
+        self.groups: dict[bytes, _Group] = {}
+
+
+class Receiver:
+    """The senders and devices of one process."""
+
+    def __init__(
+        self, params: Params, context: CollectorContext, emitter: Emitter, is_full: Callable[[], bool]
+    ) -> None:
+        """`is_full` returns True if the publisher has refused records a moment ago."""
+        self.devices: dict[str, OtlpDevice] = {}
+        self._params = params
+        self._context = context
+        self._metrics = context.metrics
+        self._emitter = emitter
+        self._is_full = is_full
+        self._targets: tuple[Target, ...] = ()
+        self._by_node: dict[str, str] = {}
+        self._senders: dict[tuple[str, ...], Sender] = {}
+        self._by_peer: dict[Peer, Sender] = {}
+
+    def configure(self, targets: Mapping[str, Target]) -> None:
+        """Set the targets."""
+        self._targets = tuple(targets.values())
+        self._senders.clear()
+        self._by_peer.clear()
+        devices = [target for target in self._targets if not target.relay]
+        self._by_node = {
+            node: target.name
+            for target in reversed(devices)
+            for node in (*target.addresses, target.name.lower(), target.node_name.lower())
+        }
+
+    async def run(self) -> None:
+        """Publish the readings that are complete, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_FLUSH_S)
+            for device in self.devices.values():
+                device.flush(loop.time())
+
+    async def run_device(self, target: Target) -> None:
+        """Receive the points of a device until cancelled, and publish its status and facts."""
+        device = self.devices[target.name] = OtlpDevice(target.name, self._params, self._context, self._emitter)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(device.output.report_status(self._context.rng.random()))
+                tasks.create_task(device.report_facts())
+        finally:
+            device.end()
+            del self.devices[target.name]
+            for sender in self._senders.values():
+                sender.groups.clear()
+
+    def sender(self, peer: Peer) -> Sender:
+        """Return the sender at the other end of a connection; raises Forbidden if it is no target."""
+        found = self._by_peer.get(peer)
+        if found is None:
+            by_certificate = self._params.client_ca_file is not None
+            possible = candidates(self._targets, peer, by_certificate=by_certificate)
+            if not possible:
+                self._refuse(peer, by_certificate=by_certificate)
+            key = tuple(target.name for target in possible)
+            found = self._senders.get(key)
+            if found is None:
+                found = self._senders[key] = Sender(possible, self._params, self._context)
+            if len(self._by_peer) >= _MOST_PEERS:
+                self._by_peer.clear()
+            self._by_peer[peer] = found
+        return found
+
+    def _refuse(self, peer: Peer, *, by_certificate: bool) -> NoReturn:
+        names = f" with a certificate of {', '.join(sorted(peer.names))[:200]}" if by_certificate else ""
+        why = f"{peer.address}{names} is none of the targets"
+        self._metrics.add("not_admitted", _REFUSED)
+        if (count := self._metrics.value("not_admitted", _REFUSED)).bit_count() == 1:
+            _log.warning("sender refused", why=why, count=count, next="see collect.otlp targets")
+        raise Forbidden(why)
+
+    @contextlib.contextmanager
+    def request(self, sender: Sender) -> Iterator[None]:
+        """Admit a request before its body is read; raises Overload."""
+        if self._is_full():
+            raise Overload("the collector cannot write to Kafka and its buffer is full", _FULL_S)
+        wait_s = sender.share.delay_s(0, asyncio.get_running_loop().time())
+        if wait_s > 0:
+            raise Overload("more points than the limit of a second", wait_s)
+        if sender.requests >= self._params.max_requests:
+            sender.share.throttled()
+            raise Overload(f"more than {self._params.max_requests} requests at once", _BUSY_S)
+        sender.requests += 1
+        try:
+            yield
+        finally:
+            sender.requests -= 1
+
+    async def process(
+        self, sender: Sender, body: bytes, parse: Callable[[bytes], otlp.ExportMetricsServiceRequest]
+    ) -> Answer:
+        """Store the points of a decompressed request. Raises Reject if it cannot be read."""
+        loop = asyncio.get_running_loop()
+        sender.share.delay_s(len(body) // BYTES_PER_POINT, loop.time())
+        received_ns = self._context.clock.now_ns()
+        refused, values = Refused(), new_batches()
+        await in_slices(self._slices(sender, parse(body), values, refused))
+        for readings, times in values.items():
+            for at_ns in [at_ns for at_ns in times if not 0 < at_ns <= MAX_TIME_NS]:
+                refused.add("a point has no valid time", len(times.pop(at_ns)))
+            if (device := self.devices.get(readings.device)) is not None:
+                device.add(readings, times, received_ns, loop.time())
+        if refused.count:
+            self._metrics.add("unreadable", sender.targets[0].name, refused.count)
+        return Answer(refused.count, refused.reason[:_LONGEST_REASON])
+
+    def _slices(
+        self, sender: Sender, request: otlp.ExportMetricsServiceRequest, values: Batches, refused: Refused
+    ) -> Iterator[None]:
+        """Read a request into `values`; yield between the pieces of a large one."""
+        count = 0
+        for of_resource in request.resource_metrics:
+            group = self._group(sender, of_resource.resource)
+            for scope in of_resource.scope_metrics:
+                for metric in scope.metrics:
+                    which = metric.WhichOneof("data")
+                    if which is None:
+                        continue
+                    data = getattr(metric, which)
+                    points = data.data_points
+                    if which not in _KINDS:
+                        self._metrics.add("passed_over", "histograms and summaries", len(points))
+                        continue
+                    is_delta = data.aggregation_temporality == _DELTA
+                    for begin in range(0, len(points), _SLICE):
+                        some = points[begin : begin + _SLICE] if len(points) > _SLICE else points
+                        self._add(sender, group, metric.name, some, values, refused, is_delta=is_delta)
+                        count += len(some)
+                        if count >= _SLICE:
+                            count = 0
+                            yield
+
+    def _add(
+        self, sender: Sender, group: _Group, raw_name: bytes, points: Sequence[bytes], values: Batches,
+        refused: Refused, *, is_delta: bool,
+    ) -> None:  # fmt: skip
+        name = raw_name.decode(errors="replace")
+        series = group.series.get((name, is_delta))
+        if series is None:
+            found = rules().get(name, ())
+            if group.device is None:
+                found = tuple(rule for rule in found if rule.device)
+                if not found:
+                    refused.add(group.why, len(points))
+                    return
+            if name in units() and group.device is not None:
+                group.device.add_unit(name, points)
+                return
+            if not found:
+                self._metrics.add("unknown", sender.targets[0].name, len(points))
+                return
+            series = group.series[name, is_delta] = MetricSeries(found, group.device, self._named, is_delta=is_delta)
+        series.add(points, values, refused)
+
+    def _group(self, sender: Sender, raw: bytes) -> _Group:
+        found = sender.groups.get(raw)
+        if found is None:
+            if len(sender.groups) >= _MOST_RESOURCES:
+                sender.groups.clear()
+            found = sender.groups[raw] = self._new_group(sender, raw)
+        return found
+
+    def _new_group(self, sender: Sender, raw: bytes) -> _Group:
+        try:
+            texts = resource(raw)
+        except Reject as error:
+            return _Group(None, str(error))
+        nodes = [texts[name] for name in NODES if texts.get(name)]
+        if sender.is_relay:
+            device = next((one for node in nodes if (one := self._named(node)) is not None), None)
+            shown = repr(nodes[0][:200]) if nodes else f"none ({', '.join(NODES)})"
+            return _Group(device, f"a resource names the device {shown}, which is no target")
+        names = [name for node in nodes if (name := self._by_node.get(node.lower())) is not None]
+        own = [target for target in sender.targets if target.name in names or (not nodes and len(sender.targets) == 1)]
+        if own:
+            return _Group(self.devices.get(own[0].name), "the device is being set up")
+        expected = ", ".join(target.node_name for target in sender.targets)[:200]
+        shown = repr(nodes[0][:200]) if nodes else "nothing"
+        return _Group(None, f"the sender names itself {shown}; expected: {expected}; set node, or relay if it is one")
+
+    def _named(self, node: str) -> OtlpDevice | None:
+        """Return the device of a name that a relay's resource or point has: with its domain or without."""
+        name = self._by_node.get(node.lower()) or self._by_node.get(node.lower().partition(".")[0])
+        return None if name is None else self.devices.get(name)

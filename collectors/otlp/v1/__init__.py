@@ -1,0 +1,1 @@
+"""Generated from proto/collectors/otlp/v1; see proto/generate.py."""
