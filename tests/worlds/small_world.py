@@ -113,6 +113,10 @@ KINDS = {
         lambda at: Degrading(at.link, at.port, at.interval, lost_ratio=1e-3),
         ((Metric.RX_FCS_ERRORS, NO_INDEX), (Metric.RX_PACKETS, NO_INDEX)),
     ),
+    "corrupting": Kind(
+        lambda at: Degrading(at.link, at.port, at.interval, lost_ratio=5e-9, errors=((Metric.UNCORRECTED_SYMBOLS, 1),)),
+        ((Metric.UNCORRECTED_SYMBOLS, NO_INDEX), (Metric.RX_PACKETS, NO_INDEX)),
+    ),
     "replaying": Kind(
         lambda at: ReplayedFrames(at.link, at.port, at.interval, 1e-3),
         tuple(
@@ -163,6 +167,8 @@ class SmallWorld:
     """By device, when its clock is an hour ahead."""
     lossy: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that lose one of a thousand frames a second to bad checksums."""
+    corrupting: dict[str, list[Seconds]] = field(default_factory=dict)
+    """Ports of InfiniBand that count a symbol error, which no correction recovers, for every 200 million packets."""
     replaying: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that get one of a thousand frames damaged, all of which link-level retry sends again."""
     slow: dict[str, list[Seconds]] = field(default_factory=dict)

@@ -36,7 +36,7 @@ ports with 8 partitions send 137 records a second; a fabric of 131,072 GPUs has 
 _STORMS = (SymptomKind.PAUSE_SENT_BEGAN, SymptomKind.PFC_WATCHDOG_STORM)
 """The policy also drains a NIC's link for these."""
 
-_DAMAGED = (*LOSSES, Metric.LLR_RX_BAD, *OF_FAR_RECEIVER)
+_DAMAGED = (*LOSSES, Metric.LLR_RX_BAD, Metric.PLR_RX_UNCORRECTABLE, *OF_FAR_RECEIVER)
 """Counters of frames that the link lost, or has to send again."""
 _ERRORS = frozenset({*_DAMAGED, Metric.RX_SYMBOL_ERRORS, Metric.RX_ERRORS})
 _COUNTERS = _ERRORS | {Metric.LLR_RX_POISONED, Metric.RX_BITS, Metric.FEC_CORRECTED_BITS, Metric.RX_BYTES}

@@ -97,6 +97,10 @@ FURTHER: dict[str, tuple[SmallWorld, Truth]] = {
         SmallWorld(topology=RAILS, replaying={"pod1-host2/mlx5_3": [(100, 500)]}),
         Truth(at(100), at(500), Condition.LINK_DEGRADING, "pod1-host2", "mlx5_3"),
     ),
+    "link/degrading by symbols": (
+        SmallWorld(topology=RAILS, corrupting={"pod1-host2/mlx5_3": [(100, 500)]}),
+        Truth(at(100), at(500), Condition.LINK_DEGRADING, "pod1-host2", "mlx5_3"),
+    ),
 }
 """Further faults of a detector, which it reports by other counters."""
 

@@ -81,6 +81,16 @@ def test_a_link_that_loses_frames_is_critical_under_a_job() -> None:
     assert _degrading("p1-l0/u0", lost, topology(JOBS)).severity is Severity.WARNING
 
 
+@pytest.mark.parametrize(
+    ("gbps", "per_min", "is_page"), [(100, 2, False), (100, 25, True), (400, 25, False), (400, 90, True)]
+)
+def test_symbol_errors_page_above_the_rate_that_infiniband_permits(gbps: int, per_min: int, is_page: bool) -> None:
+    """1e-12 after every correction: 60 errors of EDR in ten minutes, 240 of NDR."""
+    top = topology(replace(JOBS, links=tuple(one._replace(speed_bps=gbps * 10**9) for one in JOBS.links)))
+    found = _degrading(HOST, {Metric.UNCORRECTED_SYMBOLS: per_min}, top)
+    assert (found.severity is Severity.CRITICAL) is is_page
+
+
 def _rail(start: float, end: float) -> Finding:
     """Return a rail/degraded finding of rail 0 of p1-h1, at its port e0."""
     (like,) = last(degrading_findings([minute(HOST, n, {Metric.RX_FCS_ERRORS: 5}) for n in range(3)], 6))

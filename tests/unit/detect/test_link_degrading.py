@@ -31,6 +31,9 @@ from tests.worlds.measure_stage import stage as measure_stage
 from tests.worlds.observations import HOST, LEAF, LINK, after, at, down, episodes, last, off, restarted, samples, up
 from tests.worlds.small_fabric import begun, inventory, topology
 
+SYMBOLS, RETRIES, RETRIED = (
+    Metric.UNCORRECTED_SYMBOLS, Metric.PLR_TX_RETRY_EVENTS, Metric.PLR_RX_UNCORRECTABLE,
+)  # fmt: skip
 BYTES, DISCARDS, ANY = Metric.RX_BYTES, Metric.RX_DISCARDS, Metric.RX_ERRORS
 FEC, OK, DAMAGED, AGAIN, POISONED, GONE = (
     Metric.FEC_UNCORRECTED_CODEWORDS, Metric.LLR_RX_OK, Metric.LLR_RX_BAD, Metric.LLR_TX_REPLAYS,
@@ -93,6 +96,10 @@ NONE: dict[str, list[Message]] = {
     "steps too fast for a trend": bers(HOST, 1e-8, 2e-8, 4e-8, 8e-8, 1.6e-7, *[1.6e-7] * 8),
     "steps that go both ways": bers(HOST, 1e-8, 3e-8, 1e-8, 3e-8, 1e-8, 3e-8, 1e-8, 3e-8, every=30),
     "a BER that gets better": bers(HOST, *(1e-6 * 0.5**n for n in range(8)), every=30),
+    "one symbol error in 42 min, as 1e-15 at 400 Gb/s": [
+        minute(HOST, n, {SYMBOLS: n % 42 == 0, PACKETS: 10 * BUSY}) for n in range(130)],
+    "retries of a packet in a thousand million": [
+        minute(HOST, n, {RETRIED: 2, SYMBOLS: 0, PACKETS: 6e9}) for n in range(4)],
     "frames that an earlier link damaged": replayed(HOST, {POISONED: 50, FCS: 50, DAMAGED: 0}, 4),
     "one burst of replays": replayed(HOST, {FEC: 500, DAMAGED: 500}, 1),
     "a few replays on a link that is busy": [
@@ -144,6 +151,12 @@ SOME: dict[str, tuple[list[Message], Cause, Severity, float, float]] = {
         Cause.UNKNOWN, Severity.WARNING, 20, 200),
     "frames that the transmitter discards": (
         replayed(LEAF, {AGAIN: 40, GONE: 4}), Cause.UNKNOWN, Severity.WARNING, 20, 200),
+    "symbol errors of InfiniBand, however many packets": (
+        [minute(HOST, n, {SYMBOLS: 2 * (n < 3), ANY: 2 * (n < 3), PACKETS: 6e9}) for n in range(13)],
+        Cause.UNKNOWN, Severity.WARNING, 20, 200),
+    "PLR's retries": (
+        [minute(LEAF, n, {RETRIES: 4 * (n < 3), SYMBOLS: 0, PACKETS: BUSY}) for n in range(13)],
+        Cause.UNKNOWN, Severity.WARNING, 20, 200),
     "a person came long after": (
         [*lossy(HOST, *BAD, *CLEAN), off(LEAF, 3600)], Cause.UNKNOWN, Severity.WARNING, 20, 200),
 }  # fmt: skip
@@ -303,6 +316,14 @@ def test_replays_state_the_share_of_time_that_they_cost() -> None:
     assert final.evidence[0].statement == (
         "p1-h1/e0: 51 frames replayed in 600 s by llr_rx_bad, which cost at most 2e-07 of its time"
     )
+
+
+def test_symbol_errors_of_infiniband_are_a_ber_by_the_generation_of_the_link() -> None:
+    """Errors are counted, and compared with those that InfiniBand's 1e-12 permits at the link's speed."""
+    links = tuple(link._replace(speed_bps=100 * 10**9) for link in inventory().links)
+    top = topology(replace(inventory(), links=links))
+    (final,) = last(degrading_findings([minute(HOST, n, {SYMBOLS: 2 * (n < 3)}) for n in range(13)], top=top))
+    assert "by uncorrected_symbols (a BER of 1e-13, 1e-12 permitted)" in final.evidence[0].statement
 
 
 def test_the_larger_of_two_sources_counts_and_never_their_sum() -> None:

@@ -11,7 +11,9 @@ from streams.detect.detector import Context, Detector, FaultOf, JobDomain, Place
 from streams.detect.detectors.link_degrading.rules import (
     LEVELS,
     LOSSES,
+    OF_BITS,
     OF_FAR_RECEIVER,
+    PLR,
     TREND,
     DegradingParams,
     has_step,
@@ -172,7 +174,7 @@ def _evidence(
 def _statement(params: DegradingParams, context: Context, case: WindowHit) -> str:
     match case.rule:
         case "losing":
-            how = case.metric.name.lower()
+            how = case.metric.name.lower() + _as_ber(params, context, case)
             return (
                 f"{case.observed:.0f} frames lost in {params.span_s:g} s by {how}, in {params.windows} windows or more"
             )
@@ -194,9 +196,19 @@ def _statement(params: DegradingParams, context: Context, case: WindowHit) -> st
             return f"{case.observed:.0f} {case.metric.name.lower()} a minute"
 
 
+def _as_ber(params: DegradingParams, context: Context, case: WindowHit) -> str:
+    """Return the errors of InfiniBand as a BER; empty for another metric or a link of unknown speed."""
+    cable = context.topology.link_at(Port(*case.side[:2])) if case.metric is OF_BITS else None
+    if cable is None or not cable.speed_bps:
+        return ""
+    return f" (a BER of {case.observed / (cable.speed_bps * params.span_s):.0e}, {params.ib_ber:.0e} permitted)"
+
+
 def _cost(params: DegradingParams, context: Context, case: WindowHit) -> str:
     """Return what replays cost: at most the outstanding bytes each."""
     cable = context.topology.link_at(Port(*case.side[:2]))
+    if case.metric in PLR:
+        return "whose cost the link does not report"
     if cable is None or not cable.speed_bps:
         return f"each of at most {params.replay_bytes:,.0f} bytes"
     ratio = case.observed * params.replay_bytes * 8 / (cable.speed_bps * params.span_s)
@@ -242,14 +254,19 @@ def _of_bins(end: Endpoint, windows: Sequence[Window]) -> Iterator[Evidence]:
         )  # fmt: skip
 
 
-_LOSS_METRICS = frozenset(metric.name.lower() for metric in (*LOSSES, Metric.LLR_TX_DISCARDS))
+_LOSS_METRICS = frozenset(metric.name.lower() for metric in (*LOSSES, Metric.LLR_TX_DISCARDS) if metric is not OF_BITS)
 
 
 def _is_critical(finding: Finding, context: SeverityContext) -> bool:
     link = context.link_of(finding)
     if link is None or link.role != HOST_LINK:
         return False
-    loses_frames = any(evidence.metric in _LOSS_METRICS for evidence in finding.evidence)
+    permitted = DegradingParams.ib_ber * (link.speed_bps or 0) * DegradingParams.span_s
+    loses_frames = any(
+        evidence.metric in _LOSS_METRICS
+        or (evidence.metric == OF_BITS.name.lower() and (evidence.observed or 0.0) > permitted)
+        for evidence in finding.evidence
+    )
     return loses_frames and context.has_job(link.lower.device, finding)
 
 

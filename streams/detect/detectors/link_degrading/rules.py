@@ -30,6 +30,8 @@ class DegradingParams(Thresholds):
     """The fewest lost frames in them: a single CRC error on a busy link must not alert."""
     loss_ratio: Ratio = 1e-8
     """Ratio of lost frames above which CorrOpt (SIGCOMM'17) calls a link lossy; only if packets are counted."""
+    ib_ber: ClassVar[float] = 1e-12
+    """The BER that InfiniBand permits after every correction: 60 errors of EDR in ten minutes, and 480 of XDR."""
     replay_bytes: ClassVar[float] = 135_000
     """The most bytes that a replay sends again: what is outstanding on a link of 800 Gb/s (UE 1.0, LLR)."""
     ber: Ratio = 1e-5
@@ -55,13 +57,21 @@ class DegradingParams(Thresholds):
     """A forecast without a confirming step for a day did not come true."""
 
 
-LOSSES = (Metric.RX_FCS_ERRORS, Metric.PCS_SYMBOL_ERRORS, Metric.FEC_UNCORRECTED_CODEWORDS)
+LOSSES = (
+    Metric.RX_FCS_ERRORS, Metric.PCS_SYMBOL_ERRORS, Metric.FEC_UNCORRECTED_CODEWORDS, Metric.UNCORRECTED_SYMBOLS,
+)  # fmt: skip
 """Counters of frames lost to the fiber. They count the same frames, so the largest is used, never their sum."""
 
-REPLAYS = (Metric.LLR_RX_BAD, Metric.LLR_TX_REPLAYS)
-"""Counters of link-level retry (LLR): what a receiver gets damaged, and how often a transmitter sends again."""
+OF_BITS = Metric.UNCORRECTED_SYMBOLS
+"""InfiniBand limits errors by the bits of a link, not by its packets: `errors` in `span_s` are a BER of 1e-14 at 800
+Gb/s, and 8e-14 at 100. A tool in use alerts above 1e-14, NVIDIA tests cables at 1e-15."""
 
-OF_FAR_RECEIVER = (Metric.LLR_TX_REPLAYS, Metric.LLR_TX_DISCARDS)
+PLR = (Metric.PLR_RX_UNCORRECTABLE, Metric.PLR_TX_RETRY_EVENTS)
+REPLAYS = (Metric.LLR_RX_BAD, Metric.LLR_TX_REPLAYS, *PLR)
+"""Counters of link-level retry (LLR, InfiniBand's PLR): what a receiver gets damaged, and how often a transmitter sends
+again."""
+
+OF_FAR_RECEIVER = (Metric.LLR_TX_REPLAYS, Metric.LLR_TX_DISCARDS, Metric.PLR_TX_RETRY_EVENTS)
 """A transmitter counts what the receiver at the other end of the link did not get."""
 
 LEVELS = {
@@ -155,7 +165,7 @@ def _losing(
             if metric is Metric.RX_ERRORS and is_congestion(params, recent):
                 continue
             losing = [lost for w in recent if (lost := counted(w, is_replayed(w))[1])]
-            packets = total(recent, Metric.RX_PACKETS) if metric not in OF_FAR_RECEIVER else None
+            packets = total(recent, Metric.RX_PACKETS) if metric not in (*OF_FAR_RECEIVER, OF_BITS) else None
             lossy = not packets or sum(losing) / packets >= params.loss_ratio
             case = len(losing) >= params.windows and sum(losing) >= params.errors and lossy
             yield WindowHit(side, window, rule, metric, sum(losing), float(params.errors), case)

@@ -34,6 +34,7 @@ ERRORS = frozenset(
         Metric.RX_ERRORS, Metric.RX_FCS_ERRORS, Metric.RX_SYMBOL_ERRORS, Metric.PCS_SYMBOL_ERRORS,
         Metric.FEC_UNCORRECTED_CODEWORDS, Metric.LINK_ERROR_RECOVERIES, Metric.LOCAL_LINK_INTEGRITY_ERRORS,
         Metric.LLR_RX_BAD, Metric.LLR_TX_REPLAYS, Metric.LLR_TX_DISCARDS,
+        Metric.UNCORRECTED_SYMBOLS, Metric.PLR_RX_UNCORRECTABLE, Metric.PLR_TX_RETRY_EVENTS,
     }
 )  # fmt: skip
 """Counters that do not grow on a healthy port: any growth is notable."""
