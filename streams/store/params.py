@@ -83,17 +83,13 @@ class SinkParams(BaseModel):
     linger_s: ClassVar[float] = 1.0
     """A block is closed at most this long after its first record; a row is queryable after at most this time."""
     linger_max_s: ClassVar[float] = 10.0
-    """The same limit for samples whose block has `bulk_rows` after `linger_s`, and for continuous streams of events,
-    except for records after a silence of this length.
+    """The same limit for continuous streams of samples and events, except for records after a silence of this length.
 
     Inserts take 2.2 CPU seconds per million rows in blocks of 10,000 rows (one second of a partition of the largest
     fabric), 1.7 in blocks of 20,000, 1.15 of 49,000 and 1.0 of 98,000 (chdb 26.9, the same run)."""
     linger_background_s: ClassVar[float] = 30.0
     """Like `linger_max_s` for events, for tables whose recent rows are rarely queried: statuses, symptoms, progress,
     facts. An insert of a few rows takes ClickHouse 12 ms of CPU, for each partition of each topic."""
-    bulk_rows: ClassVar[int] = 1000
-    """A block with fewer rows after `linger_s` is stored at once; at this rate a million rows take a quarter of an
-    hour."""
     block_rows: ClassVar[int] = 131_072
     """Rows after which a block is closed."""
     block_bytes: ClassVar[int] = 32 << 20

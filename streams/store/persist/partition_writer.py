@@ -247,8 +247,6 @@ class PartitionWriter:
                 return max(params.linger_s, params.linger_max_s)
             case LatencyClass.PROMPT:
                 more_expected = False
-            case LatencyClass.BULK:
-                more_expected = block.rows >= params.bulk_rows
             case LatencyClass.STEADY | LatencyClass.BACKGROUND:
                 more_expected = block.first_at < self._stored_at + longest
         return longest if more_expected else params.linger_s

@@ -43,7 +43,6 @@ class LatencyClass(Enum):
     """The time that a topic's rows may wait for a larger block, which costs less per row."""
 
     PROMPT = "prompt"  # people wait for these rows: `linger_s`
-    BULK = "bulk"  # thousands a second at a large fabric: `linger_max_s` if `bulk_rows` arrived in `linger_s`
     STEADY = "steady"  # continuous streams: `linger_max_s`, except for a block after a silence of that length
     BACKGROUND = "background"  # as STEADY with `linger_background_s`: recent rows are rarely queried
 
@@ -167,7 +166,7 @@ SAMPLES = PersistedTopic(
     ("samples", "sample_lanes", "samples_1m", "sample_lanes_1m", "sample_messages"),
     partial(_start_samples, rollups=True),
     resume=_open_minutes,
-    latency=LatencyClass.BULK,
+    latency=LatencyClass.STEADY,
 )
 SAMPLES_ONLY = replace(
     SAMPLES,

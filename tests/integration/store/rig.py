@@ -147,7 +147,12 @@ class Database:
             "RAILSIGHT__STORE__DATABASE": self.name,
             **{f"RAILSIGHT__PERSIST__{key.upper()}": str(value) for key, value in settings.items()},
         }
-        constants = {"persist.linger_s": linger_s, "persist.session_timeout_s": 6, "persist.retry_backoff_max_s": 1}
+        constants = {
+            "persist.linger_s": linger_s,
+            "persist.linger_max_s": linger_s,
+            "persist.session_timeout_s": 6,
+            "persist.retry_backoff_max_s": 1,
+        }
         command = command_with(constants, "persist")
         sink = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self._sinks.append(sink)

@@ -34,7 +34,12 @@ async def test_a_sink_that_starts_before_its_servers_waits_and_then_stores(tmp_p
         "RAILSIGHT__STORE__DATABASE": store.database,
         "RAILSIGHT__STORE__PASSWORD": store.password.get_secret_value(),
     }
-    constants = {"store.timeout_s": 2, "persist.retry_backoff_max_s": 0.5, "persist.linger_s": 0.2}
+    constants = {
+        "store.timeout_s": 2,
+        "persist.retry_backoff_max_s": 0.5,
+        "persist.linger_s": 0.2,
+        "persist.linger_max_s": 0.2,
+    }
     with running(tmp_path / "sink.log", env, "persist", "--bootstrap", f"127.0.0.1:{kafka.port}", **constants) as sink:
         assert await sink.until_not_ready("start") == "start: not complete"
         await sink.until_logged("ClickHouse")

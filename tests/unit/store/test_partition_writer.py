@@ -219,19 +219,9 @@ async def test_a_block_with_a_recorded_token_and_no_rows_is_stored() -> None:
     assert_exactly_once(made, tables)
 
 
-@pytest.mark.parametrize("latency", [LatencyClass.BULK, LatencyClass.PROMPT])
-async def test_a_bulk_block_with_enough_rows_waits_for_more(latency: LatencyClass) -> None:
-    """A bulk topic's block that has its rows after the short wait goes on growing; a prompt one is stored then."""
-    made, tables = log(6), FakeTables(Fuse())
-    owner = lingering(made, tables, latency)
-    await run(owner, made)
-    assert sorted(tables.rows["first"]) == list(range(6))
-    assert (owner.stats.blocks == 1) is (latency is LatencyClass.BULK)
-
-
 @pytest.mark.parametrize("latency", [LatencyClass.STEADY, LatencyClass.BACKGROUND])
 async def test_a_steady_stream_is_batched_and_the_first_record_after_a_silence_is_not(latency: LatencyClass) -> None:
-    """The first block is stored after the short wait, and those that follow it are one."""
+    """The first block is stored after the short wait, and those that follow it are one; of a prompt topic all are."""
     made, tables = log(6), FakeTables(Fuse())
     owner = lingering(made, tables, latency)
     await run(owner, made)
@@ -251,13 +241,12 @@ async def test_records_without_rows_wait_for_the_longest_linger() -> None:
 
 
 def lingering(made: FakeLog, tables: FakeTables, latency: LatencyClass, persisted: PersistedTopic = PERSISTED) -> Owner:
-    """Return an owner that waits for two rows or hardly at all, then half a second, longer for a background topic."""
+    """Return an owner that reads two rows at once and waits hardly at all, or half a second for those that follow."""
     max_s = 1e-9 if latency is LatencyClass.BACKGROUND else 0.5
     params = with_constants(
         SinkParams,
         linger_max_s=max_s,
         linger_background_s=0.5,
-        bulk_rows=2,
         block_rows=100,
         retry_backoff_s=0.001,
         linger_s=1e-9,
