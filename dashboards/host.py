@@ -120,6 +120,13 @@ def _parts() -> list[Panel]:
             "Module heat", "Dashed: the limit of host/thermal-throttle.", queries.MODULE_HEAT, unit="celsius",
             limits=[(thermal.module_limit_c, CRITICAL)], least=None, empty=_NOT_READ,
         ),
+        series(
+            "NVLinks", "Active links of each GPU.", queries.NVLINKS, unit="short", least=None, empty=_NOT_READ,
+        ),
+        series(
+            "Power limit", "In force, and as configured.", queries.POWER_LIMIT, unit="watt", least=None,
+            empty=_NOT_READ,
+        ),
         series("GPU errors", "In each bucket.", queries.GPU_ERRORS, bars=True, empty=_NOT_READ),
     ]  # fmt: skip
 

@@ -136,6 +136,8 @@ GROUP BY part ORDER BY state, part""",
 )
 GPU_HEAT = gauges(_PARTS, (("", "gpu_temperature_c"),), _ROWS)
 MODULE_HEAT = gauges(_PARTS, (("", "module_temperature_c"),), _ROWS)
+NVLINKS = gauges(_PARTS, (("", "nvlink_links_up"),), _ROWS)
+POWER_LIMIT = gauges(_PARTS, (("in force", "gpu_power_limit_w"), ("configured", "gpu_power_limit_set_w")), _ROWS)
 GPU_ERRORS = rates(
     _PARTS, (("uncorrectable ECC", "gpu_ecc_uncorrected", 1), ("PCIe replays", "pcie_replays", 1)), _ROWS, counts=True
 )

@@ -145,6 +145,23 @@ class GpuGaugeOverride:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuCounterIncrement:
+    """A counter of one GPU of a host, by its number, grows by `per_s` per second; it is 0 before."""
+
+    device: int
+    gpu: int
+    metric: Metric
+    index: int
+    interval: Interval
+    per_s: float
+
+    def count(self, at_ns: int) -> int:
+        """Return the count at a moment."""
+        elapsed_ns = min(at_ns, self.interval.end_ns) - self.interval.start_ns
+        return int(max(0, elapsed_ns) * self.per_s / 1e9)
+
+
+@dataclass(frozen=True, slots=True)
 class BitErrors:
     """A port receives this ratio of additional wrong bits before FEC, most of them on `lane` if given."""
 
@@ -216,6 +233,6 @@ class QueueDelay:
 
 Effect = (
     SignalLoss | Rebooting | NotPolled | ClockShift | CollectorRestart | CounterIncrement | TrafficReduction
-    | TrafficShift | GaugeOverride | GpuGaugeOverride | BitErrors | CounterReset | EmitEvent | CablesSwapped
-    | VersionChange | PacketDrop | QueueDelay
+    | TrafficShift | GaugeOverride | GpuGaugeOverride | GpuCounterIncrement | BitErrors | CounterReset | EmitEvent
+    | CablesSwapped | VersionChange | PacketDrop | QueueDelay
 )  # fmt: skip

@@ -10,21 +10,33 @@ import numpy as np
 import numpy.typing as npt
 
 from lab.world.columns import GAUGES, HOST_GAUGES
-from lab.world.effects import Effect, EmitEvent, GpuGaugeOverride, Interval
+from lab.world.effects import Effect, EmitEvent, GpuCounterIncrement, GpuGaugeOverride, Interval
 from lab.world.fabric_arrays import rows_digest
 from lab.world.world import World
 from streams.fabric.catalogue import Metric
-from streams.wire.models import Event, EventKind, RowKind, Samples, Source, Table
+from streams.wire.models import NO_INDEX, Event, EventKind, RowKind, Samples, Source, Table
 
 GPUS_PER_HOST = 8
 _PCI = tuple(f"0000:{bus:02x}:00.0" for bus in range(0x1B, 0x1B + 0x10 * GPUS_PER_HOST, 0x10))
 _GAUGES = (
     Metric.GPU_UTILIZATION_RATIO, Metric.GPU_TEMPERATURE_C, Metric.PCIE_WIDTH_LANES, Metric.PCIE_SPEED_GTPS,
-    Metric.PCIE_WIDTH_MAX_LANES, Metric.PCIE_SPEED_MAX_GTPS,
+    Metric.PCIE_WIDTH_MAX_LANES, Metric.PCIE_SPEED_MAX_GTPS, Metric.NVLINK_LINKS, Metric.NVLINK_LINKS_UP,
+    Metric.GPU_POWER_LIMIT_W, Metric.GPU_POWER_LIMIT_SET_W,
 )  # fmt: skip
-_BUSY_GPU, _IDLE_GPU = (0.97, 68.0, 16.0, 32.0, 16.0, 32.0), (0.0, 34.0, 16.0, 2.5, 16.0, 32.0)
+NVLINKS = 18
+GPU_LIMIT_W = 700.0
+_ALWAYS = (float(NVLINKS), float(NVLINKS), GPU_LIMIT_W, GPU_LIMIT_W)
+_BUSY_GPU = (0.97, 68.0, 16.0, 32.0, 16.0, 32.0, *_ALWAYS)
+_IDLE_GPU = (0.0, 34.0, 16.0, 2.5, 16.0, 32.0, *_ALWAYS)
 """Readings of the gauges above."""
-_COUNTERS = (Metric.GPU_ECC_UNCORRECTED, Metric.PCIE_REPLAYS)
+POWER_BRAKE = 3
+_COUNTERS = (
+    (Metric.GPU_ECC_UNCORRECTED, NO_INDEX), (Metric.PCIE_REPLAYS, NO_INDEX),
+    (Metric.GPU_CLOCK_LIMITED_NS, POWER_BRAKE),
+    *((metric, link) for metric in (Metric.NVLINK_RECOVERIES, Metric.NVLINK_EFFECTIVE_ERRORS)
+      for link in range(NVLINKS)),
+)  # fmt: skip
+_COUNTED, _INDEXES = tuple(metric for metric, _ in _COUNTERS), tuple(index for _, index in _COUNTERS)
 _BUSY_LOAD = 0.01
 """The minimum share of the line rate that the rails of a host with a job carry."""
 
@@ -52,12 +64,15 @@ class HostAgents:
     def __init__(self, world: World, effects: Sequence[Effect]) -> None:
         self._world = world
         self._overrides: dict[int, list[GpuGaugeOverride]] = defaultdict(list)
+        self._increments: dict[int, list[GpuCounterIncrement]] = defaultdict(list)
         for effect in effects:
             if isinstance(effect, GpuGaugeOverride):
                 self._overrides[effect.device].append(effect)
+            elif isinstance(effect, GpuCounterIncrement):
+                self._increments[effect.device].append(effect)
         self._sequence = 0
         self._gpu_digest = rows_digest(_PCI)
-        self._ecc = np.zeros((len(_COUNTERS), GPUS_PER_HOST), np.uint64)
+        self._zeros = np.zeros((len(_COUNTERS), GPUS_PER_HOST), np.uint64)
 
     def read(self, device: int, at_ns: int, skew_ns: int) -> Iterator[Samples]:
         """Yield one poll of a host: the PCIe links of its ports, then its GPUs."""
@@ -68,9 +83,17 @@ class HostAgents:
         no_counters = Table((), (), np.empty((0, len(rows)), np.uint64))
         links = Table(gauges, (-1,) * len(gauges), world.gauges[HOST_GAUGES, ports].copy())
         yield self._samples(device, at_ns, skew_ns, RowKind.ROW_KIND_PORT, rows, no_counters, links)
-        counters = Table(_COUNTERS, (-1,) * len(_COUNTERS), self._ecc)
+        counters = Table(_COUNTED, _INDEXES, self._gpu_counters(device, at_ns))
         gpus = Table(_GAUGES, (-1,) * len(_GAUGES), self._gpu_gauges(device, at_ns))
         yield self._samples(device, at_ns, skew_ns, RowKind.ROW_KIND_GPU, _PCI, counters, gpus)
+
+    def _gpu_counters(self, device: int, at_ns: int) -> npt.NDArray[np.uint64]:
+        if not (increments := self._increments.get(device)):
+            return self._zeros
+        counters = self._zeros.copy()
+        for effect in increments:
+            counters[_COUNTERS.index((effect.metric, effect.index)), effect.gpu] += np.uint64(effect.count(at_ns))
+        return counters
 
     def _gpu_gauges(self, device: int, at_ns: int) -> npt.NDArray[np.float64]:
         readings = _BUSY_GPU if self._world.host_load(device) > _BUSY_LOAD else _IDLE_GPU

@@ -51,6 +51,12 @@ class SymptomKind(IntEnum):
     SLOWED_BY_LOSS_ENDED = 34
     FULL_BEGAN = 35
     FULL_ENDED = 36
+    NVLINK_DEGRADED = 37
+    NVLINK_RESTORED = 38
+    NVLINK_ERRORS_COUNTED = 39
+    POWER_CAPPED = 40
+    POWER_RESTORED = 41
+    POWER_BRAKE_COUNTED = 42
 
 
 class PortChange(IntEnum):
@@ -137,7 +143,16 @@ GROWTH_KINDS = {
     Metric.LINK_DOWN_EVENTS: SymptomKind.DOWNS_COUNTED,
     Metric.LINK_TRANSITIONS: SymptomKind.TRANSITIONS_COUNTED,
     Metric.GPU_ECC_UNCORRECTED: SymptomKind.GPU_ECC_COUNTED,
+    Metric.NVLINK_RECOVERIES: SymptomKind.NVLINK_ERRORS_COUNTED,
+    Metric.NVLINK_EFFECTIVE_ERRORS: SymptomKind.NVLINK_ERRORS_COUNTED,
+    Metric.GPU_CLOCK_LIMITED_NS: SymptomKind.POWER_BRAKE_COUNTED,
 }
+_LEVEL_KINDS = {
+    Metric.NVLINK_LINKS_UP: (SymptomKind.NVLINK_RESTORED, SymptomKind.NVLINK_DEGRADED),
+    Metric.GPU_FABRIC_FAULTS: (SymptomKind.NVLINK_RESTORED, SymptomKind.NVLINK_DEGRADED),
+    Metric.GPU_POWER_LIMIT_W: (SymptomKind.POWER_RESTORED, SymptomKind.POWER_CAPPED),
+}
+_OF_OTHER_LEVELS = SymptomKind.LEVEL_WITHIN_LIMIT, SymptomKind.LEVEL_BEYOND_LIMIT
 _CHANGED = {change: SymptomKind[change.name] for change in PortChange}
 _ENDED = {state: SymptomKind[f"{state.name}_ENDED"] for state in CongestionState}
 _PAUSES = {direction: CongestionState[f"PAUSE_{direction.name}"] for direction in PauseDirection}
@@ -170,10 +185,11 @@ class PortFault:
 
 @dataclass(frozen=True, slots=True)
 class CounterGrowth:
-    """A counter of link downs, link transitions or uncorrectable ECC errors grew by `growth` since the last reading."""
+    """A counter of downs, transitions or errors, or of the time of a power brake, grew since the last reading."""
 
     counter: Metric
     growth: int
+    index: int | None = None
 
     def __post_init__(self) -> None:
         if self.counter not in GROWTH_KINDS:
@@ -256,7 +272,7 @@ class PcieLinkState:
 
 @dataclass(frozen=True, slots=True)
 class LevelState:
-    """A gauge of a port or GPU exceeds its limit, unlike its peers on the device, or no longer does.
+    """A gauge of a port or GPU is beyond its limit, or no longer is.
 
     `limit`, `level` and `peer_level` have the unit of `metric`; `peer_level` is the median of the device's rows. Both
     levels are None if a late reading divides a change and the readings beside it are not retained.
@@ -267,10 +283,11 @@ class LevelState:
     limit: float
     level: float | None = None
     peer_level: float | None = None
+    index: int | None = None
 
     @property
     def kind(self) -> SymptomKind:
-        return SymptomKind.LEVEL_BEYOND_LIMIT if self.is_beyond else SymptomKind.LEVEL_WITHIN_LIMIT
+        return _LEVEL_KINDS.get(self.metric, _OF_OTHER_LEVELS)[self.is_beyond]
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,8 +448,8 @@ def lasting_state(payload: Payload) -> str | None:
     match payload:
         case PcieLinkState():
             return "pcie"
-        case LevelState(metric=metric):
-            return f"level/{metric.name}"
+        case LevelState(metric=metric, index=index):
+            return f"level/{metric.name}" if index is None else f"level/{metric.name}/{index}"
         case PortFault(fault=fault, lane=lane) if fault.has_end:
             return f"fault/{fault.name}" if lane is None else f"fault/{fault.name}/{lane}"
         case GpuXid():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Event, EventKind, Message, RowKind, Samples, Source
@@ -26,6 +27,10 @@ class HostWorld(SmallWorld):
     """Ports whose PCIe link has eight lanes of sixteen."""
     hot: dict[str, list[Seconds]] = field(default_factory=dict)
     """GPUs at 91 °C; the others have 62 °C."""
+    unlinked: dict[str, list[Seconds]] = field(default_factory=dict)
+    """GPUs with 17 of their 18 NVLinks."""
+    capped: dict[str, list[Seconds]] = field(default_factory=dict)
+    """GPUs that may take 500 W of 700 W."""
     xids: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     """By `host/gpu`, the times and codes of its Xids."""
 
@@ -49,7 +54,14 @@ class HostWorld(SmallWorld):
         yield pcie(host, t, links, boot_id=boot_id, sequence=2 * step)
         celsius = {gpu: 91.0 if _in(self.hot.get(f"{host}/{gpu}"), t) else 62.0 for gpu in GPUS}
         of_gpus = dict.fromkeys(GPUS, FULL)
-        yield pcie(host, t, of_gpus, busy=busy, celsius=celsius, boot_id=boot_id, sequence=2 * step + 1)
+        others = self._limits(host, t) if self.unlinked or self.capped else {}
+        yield pcie(host, t, of_gpus, busy=busy, celsius=celsius, others=others, boot_id=boot_id, sequence=2 * step + 1)
+
+    def _limits(self, host: str, t: float) -> dict[Metric, dict[str, float | None]]:
+        return {
+            Metric.NVLINK_LINKS_UP: {g: 17.0 if _in(self.unlinked.get(f"{host}/{g}"), t) else 18.0 for g in GPUS},
+            Metric.GPU_POWER_LIMIT_W: {g: 500.0 if _in(self.capped.get(f"{host}/{g}"), t) else 700.0 for g in GPUS},
+        }
 
 
 def _in(intervals: Sequence[Seconds] | None, t: float) -> bool:
@@ -68,7 +80,8 @@ def xid(name: str, t: float, code: int, detail: str = "") -> Event:
 def pcie(
     host: str, t: float, links: Mapping[str, Pcie | None], *, most: Pcie = FULL,
     busy: Mapping[str, float] | None = None, ecc: Mapping[str, float] | None = None,
-    celsius: Mapping[str, float] | None = None, boot_id: int = 0, sequence: int = 1,
+    celsius: Mapping[str, float] | None = None,
+    others: Mapping[Metric, Mapping[str, float | None]] = MappingProxyType({}), boot_id: int = 0, sequence: int = 1,
 ) -> Samples:  # fmt: skip
     """Return one reading of the PCIe links of a host's ports, or with `busy` of its GPUs; None: the row has no link."""
     text = {
@@ -84,5 +97,6 @@ def pcie(
         values[Metric.GPU_TEMPERATURE_C] = dict(celsius)
     if ecc is not None:
         values[Metric.GPU_ECC_UNCORRECTED] = dict(ecc)
+    values |= {metric: dict(read) for metric, read in others.items()}
     kind = RowKind.ROW_KIND_PORT if busy is None and ecc is None else RowKind.ROW_KIND_GPU
     return replace(samples(host, t, values, source=HOST, boot_id=boot_id, sequence=sequence), row_kind=kind)

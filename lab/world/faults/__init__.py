@@ -15,7 +15,9 @@ from lab.world.faults.congestion import (
 from lab.world.faults.devices import DEVICE_CLOCK_SKEW, DEVICE_DOWN, FLEET_VERSION_DRIFT, TELEMETRY_STALE
 from lab.world.faults.hosts import (
     HOST_GPU_FAULT,
+    HOST_NVLINK_DEGRADED,
     HOST_PCIE_DEGRADED,
+    HOST_POWER_CAPPED,
     HOST_THERMAL_THROTTLE,
     RAIL_DEGRADED,
     RAIL_UNREACHABLE,
@@ -45,6 +47,8 @@ FAULTS: tuple[Fault, ...] = (
     PATH_LOSS,
     RAIL_UNREACHABLE,
     SLOW_HOST,
+    HOST_NVLINK_DEGRADED,
+    HOST_POWER_CAPPED,
 )
 """Faults that take down a device with all its links come first, while there is room."""
 

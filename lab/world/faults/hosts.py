@@ -3,11 +3,20 @@
 from dataclasses import dataclass
 
 from lab.world.columns import LINE_BPS
-from lab.world.effects import CounterIncrement, Effect, GaugeOverride, Interval, PacketDrop, TrafficReduction
+from lab.world.effects import (
+    CounterIncrement,
+    Effect,
+    GaugeOverride,
+    GpuCounterIncrement,
+    GpuGaugeOverride,
+    Interval,
+    PacketDrop,
+    TrafficReduction,
+)
 from lab.world.fabric_arrays import FabricArrays
 from lab.world.fault_placement import Fault, FaultPlacer
 from lab.world.ground_truth import BY_WINDOW, Dated, GroundTruth, InjectedFault, known
-from lab.world.host_agents import GPUS_PER_HOST, gpu_address, xid_event
+from lab.world.host_agents import GPUS_PER_HOST, NVLINKS, POWER_BRAKE, gpu_address, xid_event
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Link
 from streams.wire.models import Condition
@@ -148,6 +157,58 @@ class GpuFault:
 
 
 @dataclass(frozen=True, slots=True)
+class NvlinkFault:
+    """A GPU loses `lost` NVLinks, or one of its links trains again, or has errors after FEC, `per_s` times a second."""
+
+    host: str
+    gpu: int
+    interval: Interval
+    lost: int = 0
+    link: int = 0
+    recoveries_per_s: float = 0.0
+    errors_per_s: float = 0.0
+
+    def effects(self, fabric: FabricArrays) -> list[Effect]:
+        device = fabric.device_number(self.host)
+        if self.lost:
+            left = float(NVLINKS - self.lost)
+            return [GpuGaugeOverride(device, self.gpu, Metric.NVLINK_LINKS_UP, self.interval, left)]
+        counted = {
+            Metric.NVLINK_RECOVERIES: self.recoveries_per_s, Metric.NVLINK_EFFECTIVE_ERRORS: self.errors_per_s,
+        }  # fmt: skip
+        return [
+            GpuCounterIncrement(device, self.gpu, metric, self.link, self.interval, per_s)
+            for metric, per_s in counted.items()
+            if per_s
+        ]
+
+    def ground_truths(self) -> list[GroundTruth]:
+        place = self.host, gpu_address(self.gpu)
+        return [known(Condition.HOST_NVLINK_DEGRADED, self.interval, place, _BY_AGENT, after_ns=_AGENT_NS)]
+
+
+@dataclass(frozen=True, slots=True)
+class PowerCap:
+    """A GPU may take `limit_w` of the 700 W that are configured, or its brake is on for a share of the time."""
+
+    host: str
+    gpu: int
+    interval: Interval
+    limit_w: float = 0.0
+    brake: float = 0.0
+
+    def effects(self, fabric: FabricArrays) -> list[Effect]:
+        device, metric = fabric.device_number(self.host), Metric.GPU_CLOCK_LIMITED_NS
+        if self.limit_w:
+            return [GpuGaugeOverride(device, self.gpu, Metric.GPU_POWER_LIMIT_W, self.interval, self.limit_w)]
+        return [GpuCounterIncrement(device, self.gpu, metric, POWER_BRAKE, self.interval, self.brake * _S)]
+
+    def ground_truths(self) -> list[GroundTruth]:
+        place = self.host, gpu_address(self.gpu)
+        return [known(Condition.HOST_POWER_CAPPED, self.interval, place, _BY_AGENT, after_ns=_AGENT_NS)]
+
+
+@dataclass(frozen=True, slots=True)
 class UnreachableRail:
     """No packet reaches one rail of a host, although its link is up and its other rails answer."""
 
@@ -243,9 +304,37 @@ def inject_unreachable_rail(placer: FaultPlacer, within: Interval) -> InjectedFa
     return placer.injected(UnreachableRail(placer.named(link), interval), "silent")
 
 
+def inject_nvlink(placer: FaultPlacer, within: Interval) -> InjectedFault:
+    """Degrade the NVLinks of one GPU for 300 to 1500 s: links are lost, train again, or have errors after FEC."""
+    rng = placer.rng
+    device, interval = placer.device(placer.devices("host"), within, (300, 1500), alone=True)
+    host, gpu, link = placer.fabric.devices[device], int(rng.integers(GPUS_PER_HOST)), int(rng.integers(NVLINKS))
+    kind = ("lost", "recoveries", "errors")[int(rng.integers(3))]
+    match kind:
+        case "lost":
+            fault = NvlinkFault(host, gpu, interval, lost=int(rng.integers(1, 10)))
+        case "recoveries":
+            fault = NvlinkFault(host, gpu, interval, link=link, recoveries_per_s=rng.uniform(0.05, 0.5))
+        case _:
+            fault = NvlinkFault(host, gpu, interval, link=link, errors_per_s=rng.uniform(5, 500))
+    return placer.injected(fault, kind)
+
+
+def inject_power_cap(placer: FaultPlacer, within: Interval) -> InjectedFault:
+    """Limit the power of one GPU for 300 to 1500 s, or brake it."""
+    rng = placer.rng
+    device, interval = placer.device(placer.devices("host"), within, (300, 1500), alone=True)
+    host, gpu, is_brake = placer.fabric.devices[device], int(rng.integers(GPUS_PER_HOST)), rng.random() < 0.5
+    if is_brake:
+        return placer.injected(PowerCap(host, gpu, interval, brake=rng.uniform(0.05, 0.9)), "brake")
+    return placer.injected(PowerCap(host, gpu, interval, limit_w=round(rng.uniform(300, 600))), "limit")
+
+
 RAIL_DEGRADED = Fault(Condition.RAIL_DEGRADED, inject_slow_rail, detection_goal_s=300.0)
 SLOW_HOST = Fault(Condition.RAIL_DEGRADED, inject_slow_host, detection_goal_s=300.0, own_stream=True)
 HOST_PCIE_DEGRADED = Fault(Condition.HOST_PCIE_DEGRADED, inject_pcie)
 HOST_THERMAL_THROTTLE = Fault(Condition.HOST_THERMAL_THROTTLE, inject_heat, own_stream=True)
 HOST_GPU_FAULT = Fault(Condition.HOST_GPU_FAULT, inject_gpu_fault)
+HOST_NVLINK_DEGRADED = Fault(Condition.HOST_NVLINK_DEGRADED, inject_nvlink, own_stream=True)
+HOST_POWER_CAPPED = Fault(Condition.HOST_POWER_CAPPED, inject_power_cap, own_stream=True)
 RAIL_UNREACHABLE = Fault(Condition.RAIL_UNREACHABLE, inject_unreachable_rail, own_stream=True)

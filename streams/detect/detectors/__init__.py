@@ -12,7 +12,9 @@ from streams.detect.detectors import (
     device_down,
     fleet_version_drift,
     host_gpu_fault,
+    host_nvlink_degraded,
     host_pcie_degraded,
+    host_power_capped,
     host_thermal_throttle,
     link_degrading,
     link_down,
@@ -43,4 +45,6 @@ DETECTORS: tuple[Detector[Any], ...] = (
     device_clock_skew.DETECTOR,
     path_loss.DETECTOR,
     rail_unreachable.DETECTOR,
+    host_nvlink_degraded.DETECTOR,
+    host_power_capped.DETECTOR,
 )

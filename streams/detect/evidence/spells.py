@@ -85,10 +85,11 @@ class PartStatement:
 
 @dataclass(frozen=True, slots=True)
 class PartSpells(Generic[P]):
-    """A condition of a part of a host that begins and ends with a symptom.
+    """A condition of a part of a host that begins and ends with a symptom, or consists of moments.
 
-    It opens after `open_after_s` and ends once the part has been healthy for `clear_s`; closer spells are one. All
-    conclusions follow from the retained symptoms.
+    It opens after `open_after_s` and ends once the part has been healthy for `clear_s`; closer spells are one. A moment
+    has no end: several of them are a spell if they are closer than `clear_s`. All conclusions follow from the retained
+    symptoms.
     """
 
     begin: SymptomKind
@@ -102,9 +103,13 @@ class PartSpells(Generic[P]):
     confidence: float
     rank: Callable[[Symptom], float] = lambda _: 0.0
     """A lower rank is worse. If all ranks are equal, the first symptom of a spell is its evidence."""
+    moment: SymptomKind | None = None
+    key: Callable[[Symptom], tuple[int, int]] = lambda _: (0, 0)
+    """Distinguishes states of a part that begin and end independently."""
 
     def pod_side(self) -> PodSide[P, PartState]:
-        return PodSide(PartState, Scope.PORT, self._evaluate, (self.begin, self.end), self._observe)
+        kinds = (self.begin, self.end) if self.moment is None else (self.begin, self.end, self.moment)
+        return PodSide(PartState, Scope.PORT, self._evaluate, kinds, self._observe)
 
     def _observe(self, _: P, state: PartState | None, symptom: Symptom, context: Context) -> Observed[PartState]:
         """Add a symptom, unless it is known, whatever the reading before it was."""
@@ -118,8 +123,8 @@ class PartSpells(Generic[P]):
         insort(symptoms, symptom, key=self._order)
         return Observed(replace(state, symptoms=tuple(symptoms)), NOW)
 
-    def _order(self, symptom: Symptom) -> tuple[int, int, float]:
-        return symptom.at_ns, symptom.kind, self.rank(symptom)
+    def _order(self, symptom: Symptom) -> tuple[int, int, float, tuple[int, int]]:
+        return symptom.at_ns, symptom.kind, self.rank(symptom), self.key(symptom)
 
     def _evaluate(self, params: P, _: str, state: PartState, context: Context) -> Evaluation[PartState]:
         open_after_s, clear_s = self.times(params)
@@ -180,16 +185,22 @@ class PartSpells(Generic[P]):
 
     def _spells(self, symptoms: Sequence[Symptom], clear_ns: int) -> list[PartSpell]:
         spells: list[PartSpell] = []
+        lasting: set[tuple[int, int]] = set()
         for symptom in symptoms:
             last = spells[-1] if spells else None
             if symptom.kind is self.end:
-                if last is not None and last.end_ns == FOREVER:
+                lasting.discard(self.key(symptom))
+                if last is not None and last.end_ns == FOREVER and not lasting:
                     spells[-1] = replace(last, end_ns=symptom.at_ns)
-            elif last is None or (last.end_ns != FOREVER and symptom.at_ns >= last.end_ns + clear_ns):
-                spells.append(PartSpell(symptom.at_ns, FOREVER, symptom))
+                continue
+            if symptom.kind is self.begin:
+                lasting.add(self.key(symptom))
+            end_ns = FOREVER if lasting else symptom.at_ns
+            if last is None or (last.end_ns != FOREVER and symptom.at_ns >= last.end_ns + clear_ns):
+                spells.append(PartSpell(symptom.at_ns, end_ns, symptom))
             else:
-                worst = min(last.worst, symptom, key=lambda s: (self.rank(s), s.at_ns))
-                spells[-1] = PartSpell(last.begin_ns, FOREVER, worst)
+                worst = min(last.worst, symptom, key=lambda s: (self.rank(s), s.at_ns, self.key(s)))
+                spells[-1] = PartSpell(last.begin_ns, end_ns, worst)
         return spells
 
 

@@ -19,7 +19,7 @@ NEUTRAL_CONDITIONS = frozenset(one.condition for one in DETECTORS if one.job_dom
 HOST_CAUSES = frozenset(
     {
         Cause.HOST, Cause.PCIE, Cause.PCIE_WIDTH, Cause.PCIE_SPEED, Cause.GPU, Cause.GPU_MEMORY, Cause.GPU_OFF_BUS,
-        Cause.NVLINK,
+        Cause.NVLINK, Cause.POWER,
     }
 )  # fmt: skip
 """Causes within a host, also of a slow rail. The congestion that they cause is a network fault for the other jobs."""

@@ -475,6 +475,10 @@ class Finding(_message.Message):
         """active probes are lost at a link, a switch, or on one 5-tuple"""
         RAIL_UNREACHABLE: Finding._Condition.ValueType  # 18
         """active probes of and to one rail of a host are lost; its other rails answer"""
+        HOST_NVLINK_DEGRADED: Finding._Condition.ValueType  # 19
+        """a GPU has fewer NVLinks than it should, or they have errors"""
+        HOST_POWER_CAPPED: Finding._Condition.ValueType  # 20
+        """a GPU is limited to less power than it should have, or its power brake is on"""
 
     class Condition(_Condition, metaclass=_ConditionEnumTypeWrapper): ...
     CONDITION_UNSPECIFIED: Finding.Condition.ValueType  # 0
@@ -508,6 +512,10 @@ class Finding(_message.Message):
     """active probes are lost at a link, a switch, or on one 5-tuple"""
     RAIL_UNREACHABLE: Finding.Condition.ValueType  # 18
     """active probes of and to one rail of a host are lost; its other rails answer"""
+    HOST_NVLINK_DEGRADED: Finding.Condition.ValueType  # 19
+    """a GPU has fewer NVLinks than it should, or they have errors"""
+    HOST_POWER_CAPPED: Finding.Condition.ValueType  # 20
+    """a GPU is limited to less power than it should have, or its power brake is on"""
 
     class _Severity:
         ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -594,6 +602,8 @@ class Finding(_message.Message):
         """the host as a whole, not its links"""
         MODULE_REMOVED: Finding._Cause.ValueType  # 31
         """a module was taken out of its port just before"""
+        POWER: Finding._Cause.ValueType  # 70
+        """the power that a GPU may take"""
 
     class Cause(_Cause, metaclass=_CauseEnumTypeWrapper):
         """The part or the event that is at fault, as far as it is known."""
@@ -639,6 +649,8 @@ class Finding(_message.Message):
     """the host as a whole, not its links"""
     MODULE_REMOVED: Finding.Cause.ValueType  # 31
     """a module was taken out of its port just before"""
+    POWER: Finding.Cause.ValueType  # 70
+    """the power that a GPU may take"""
 
     ID_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int

@@ -338,25 +338,31 @@ Global___PortFault: _TypeAlias = PortFault  # noqa: Y015
 
 @_typing.final
 class CounterGrowth(_message.Message):
-    """A counter grew since the reading before: LINK_DOWN_EVENTS, LINK_TRANSITIONS or GPU_ECC_UNCORRECTED."""
+    """A counter of downs, transitions or errors, or of the time of a power brake, grew since the reading before."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     COUNTER_FIELD_NUMBER: _builtins.int
     GROWTH_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
     counter: _metric_pb2.Metric.ValueType
     growth: _builtins.int
+    index: _builtins.int
+    """of the counter, where it has one"""
     def __init__(
         self,
         *,
         counter: _metric_pb2.Metric.ValueType = ...,
         growth: _builtins.int = ...,
+        index: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_index", b"_index", "index", b"index"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counter", b"counter", "growth", b"growth"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_index", b"_index", "counter", b"counter", "growth", b"growth", "index", b"index"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__index: _TypeAlias = _typing.Literal["index"]  # noqa: Y015
+    _WhichOneofArgType__index: _TypeAlias = _typing.Literal["_index", b"_index"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__index) -> _WhichOneofReturnType__index | None: ...
 
 Global___CounterGrowth: _TypeAlias = CounterGrowth  # noqa: Y015
 
@@ -517,7 +523,7 @@ Global___PcieLinkState: _TypeAlias = PcieLinkState  # noqa: Y015
 
 @_typing.final
 class LevelState(_message.Message):
-    """A gauge of a port or GPU is beyond a limit, unlike that of its peers on the device; or it is not any more."""
+    """A gauge of a port or GPU is beyond a limit, or it is not any more."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -526,6 +532,7 @@ class LevelState(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
     PEER_LEVEL_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
     metric: _metric_pb2.Metric.ValueType
     is_beyond: _builtins.bool
     limit: _builtins.float
@@ -534,6 +541,8 @@ class LevelState(_message.Message):
     """absent where a late reading divides a change"""
     peer_level: _builtins.float
     """median of the device's rows; absent as above"""
+    index: _builtins.int
+    """of the metric, where it has one"""
     def __init__(
         self,
         *,
@@ -542,15 +551,20 @@ class LevelState(_message.Message):
         limit: _builtins.float = ...,
         level: _builtins.float | None = ...,
         peer_level: _builtins.float | None = ...,
+        index: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "_peer_level", b"_peer_level", "level", b"level", "peer_level", b"peer_level"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_index", b"_index", "_level", b"_level", "_peer_level", b"_peer_level", "index", b"index", "level", b"level", "peer_level", b"peer_level"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "_peer_level", b"_peer_level", "is_beyond", b"is_beyond", "level", b"level", "limit", b"limit", "metric", b"metric", "peer_level", b"peer_level"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_index", b"_index", "_level", b"_level", "_peer_level", b"_peer_level", "index", b"index", "is_beyond", b"is_beyond", "level", b"level", "limit", b"limit", "metric", b"metric", "peer_level", b"peer_level"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__index: _TypeAlias = _typing.Literal["index"]  # noqa: Y015
+    _WhichOneofArgType__index: _TypeAlias = _typing.Literal["_index", b"_index"]  # noqa: Y015
     _WhichOneofReturnType__level: _TypeAlias = _typing.Literal["level"]  # noqa: Y015
     _WhichOneofArgType__level: _TypeAlias = _typing.Literal["_level", b"_level"]  # noqa: Y015
     _WhichOneofReturnType__peer_level: _TypeAlias = _typing.Literal["peer_level"]  # noqa: Y015
     _WhichOneofArgType__peer_level: _TypeAlias = _typing.Literal["_peer_level", b"_peer_level"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__index) -> _WhichOneofReturnType__index | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__level) -> _WhichOneofReturnType__level | None: ...
     @_typing.overload

@@ -119,6 +119,8 @@ class Condition(IntEnum):
     DEVICE_CLOCK_SKEW = 16
     PATH_LOSS = 17
     RAIL_UNREACHABLE = 18
+    HOST_NVLINK_DEGRADED = 19
+    HOST_POWER_CAPPED = 20
 
     @property
     def slug(self) -> str:
@@ -185,6 +187,7 @@ class Cause(IntEnum):
     RETENTION = 29
     HOST = 30
     MODULE_REMOVED = 31
+    POWER = 70
 
     @property
     def label(self) -> str:

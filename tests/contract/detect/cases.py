@@ -32,6 +32,8 @@ RAILS = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spin
 SLOW = SmallWorld(topology=RAILS, slow={"pod1-host2/mlx5_3": [(100, 500)]})
 NARROW = HostWorld(topology=RAILS, narrow={"pod1-host2/mlx5_3": [(100, 400)]})
 HOT_GPU = HostWorld(topology=RAILS, hot={"pod1-host2/0000:9b:00.0": [(100, 400)]})
+UNLINKED = HostWorld(topology=RAILS, unlinked={"pod1-host2/0000:9b:00.0": [(100, 400)]})
+CAPPED = HostWorld(topology=RAILS, capped={"pod1-host2/0000:9b:00.0": [(100, 400)]})
 OFF_BUS = HostWorld(topology=RAILS, xids={"pod1-host2/0000:9b:00.0": [(200, 79), (200.5, 154), (500, RECOVERED)]})
 LEAVES = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=3, planes=1, spines=1, uplinks=1), at(0)))
 STORM = SmallWorld(
@@ -71,6 +73,11 @@ LABELLED: dict[str, tuple[SmallWorld, Truth]] = {
         Truth(at(100), at(400), Condition.HOST_THERMAL_THROTTLE, "pod1-host2", "0000:9b:00.0"),
     ),
     "host/gpu-fault": (OFF_BUS, Truth(at(200), at(500), Condition.HOST_GPU_FAULT, "pod1-host2", "0000:9b:00.0")),
+    "host/nvlink-degraded": (
+        UNLINKED,
+        Truth(at(100), at(400), Condition.HOST_NVLINK_DEGRADED, "pod1-host2", "0000:9b:00.0"),
+    ),
+    "host/power-capped": (CAPPED, Truth(at(100), at(400), Condition.HOST_POWER_CAPPED, "pod1-host2", "0000:9b:00.0")),
     "congestion/pfc-storm": (STORM, Truth(at(100), at(400), Condition.CONGESTION_PFC_STORM, "pod1-host2", "mlx5_3")),
     "congestion/incast": (
         INCAST,

@@ -35,6 +35,8 @@ POLICY_CASES = [
     (Condition.PATH_LOSS, 1, Severity.WARNING, Action.OBSERVE),
     (Condition.RAIL_UNREACHABLE, 1, Severity.CRITICAL, Action.OBSERVE),
     (Condition.HOST_THERMAL_THROTTLE, 1, Severity.CRITICAL, Action.OBSERVE),
+    (Condition.HOST_NVLINK_DEGRADED, 1, Severity.CRITICAL, Action.OBSERVE),
+    (Condition.HOST_POWER_CAPPED, 1, Severity.CRITICAL, Action.OBSERVE),
     (Condition.CONGESTION_INCAST, 2, Severity.WARNING, Action.OBSERVE),
     (Condition.CONGESTION_IMBALANCE, 3, Severity.WARNING, Action.OBSERVE),
     (Condition.CONGESTION_COLLAPSE, 2, Severity.CRITICAL, Action.OBSERVE),

@@ -220,7 +220,11 @@ def _rail_subject(rail: RailPort, link: Subject) -> Subject:
     )  # fmt: skip
 
 
-_FAULTS_OF_HOSTS = (Condition.HOST_GPU_FAULT, Condition.HOST_PCIE_DEGRADED, Condition.HOST_THERMAL_THROTTLE)
+_FAULTS_OF_GPUS = (Condition.HOST_NVLINK_DEGRADED, Condition.HOST_POWER_CAPPED)
+"""Faults that slow a GPU, and with it the rail that carries its traffic."""
+_FAULTS_OF_HOSTS = (
+    Condition.HOST_GPU_FAULT, Condition.HOST_PCIE_DEGRADED, Condition.HOST_THERMAL_THROTTLE, *_FAULTS_OF_GPUS,
+)  # fmt: skip
 """Faults of a part of a host that slow the whole host: a job waits for the GPU that is reset or throttled."""
 
 _TOGETHER = 3
@@ -240,7 +244,7 @@ def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
     fault = next((fault for fault in cases.link_faults_at(port) if are_concurrent(fault, finding)), None)
     together = [] if fault is not None else _trained_low_together(finding, cases)
     if len(together) < _TOGETHER:
-        return finding, fault or _slow_host_of(finding, port.device, cases)
+        return finding, fault or _slow_host_of(finding, port.device, cases) or _slow_gpu_of(finding, port.device, cases)
     root = min(together, key=detection_order)
     if root.id != finding.id:
         return finding, root
@@ -280,6 +284,14 @@ def _slow_host_of(finding: Finding, host: str, cases: Cases) -> Finding | None:
         return None
     hosts = (other for other in cases.findings_at(host) if _is_host(other) and other.severity > Severity.INFO)
     return next((other for other in hosts if are_concurrent(other, finding)), None)
+
+
+def _slow_gpu_of(finding: Finding, host: str, cases: Cases) -> Finding | None:
+    """Return the first fault of a GPU of the rail's host that began before it; a rail that trained low has its own."""
+    if _is_trained_low(finding):
+        return None
+    gpus = (other for other in cases.findings_at(host) if other.condition in _FAULTS_OF_GPUS)
+    return min((other for other in gpus if are_concurrent(other, finding)), key=detection_order, default=None)
 
 
 def _is_trained_low(finding: Finding) -> bool:

@@ -26,7 +26,7 @@ STATES = {
     (Metric.OPER_UP, NO_INDEX): (PortChange.WENT_DOWN, PortChange.CAME_UP),
     (Metric.ADMIN_UP, NO_INDEX): (PortChange.ADMIN_DISABLED, PortChange.ADMIN_ENABLED),
 }
-_Payloads = dict[Column, Callable[[int], Payload]]
+_Payloads = dict[Column, Callable[[int], CounterGrowth]]
 """Counter -> the payload of its growth."""
 
 
@@ -90,13 +90,8 @@ class TransitionMonitor(Monitor):
                     symptom = port_symptom(samples, topology, row, payload, step)
                     if step.since_ns or (step.after <= 0 and _is_known_or_admin(topology, symptom)):
                         yield message.number, symptom
-        if message.at_ns < slot.history.restarted_ns:
-            return
         for column, payload_of in _COUNTERS.get(samples.row_kind, {}).items():
-            for row, step in late_changes(late, slot.block.counters, samples.counters, column):
-                if step.since_ns and step.after > step.before:
-                    growth = payload_of(int(step.after - step.before))
-                    yield message.number, port_symptom(samples, topology, row, growth, step)
+            yield from late_growth(late, topology, column, payload_of)
 
     def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
         payload: Payload | None = _BY_EVENT.get(event.kind)
@@ -158,6 +153,34 @@ def counter_growth(
         if value > was:
             message = batch.messages[number]
             yield message.number, port_symptom(message.samples, topology, row, payload_of(value - was), step)
+
+
+def rapid_growth(
+    batch: MessageBatch, topology: Topology, position: int, payload_of: Callable[[int], CounterGrowth], per_s: float
+) -> Iterator[NumberedSymptom]:
+    """Yield the growth of a counter by at least `per_s` a second."""
+    for number, symptom in counter_growth(batch, topology, position, payload_of):
+        if _is_rapid(symptom.payload, symptom.since_ns, symptom.at_ns, per_s):
+            yield number, symptom
+
+
+def late_growth(
+    late: LateMessage, topology: Topology, column: Column, payload_of: Callable[[int], CounterGrowth], per_s: float = 0
+) -> Iterator[NumberedSymptom]:
+    """Yield the growth of a counter before and after a late reading, by at least `per_s` a second."""
+    message = late.message
+    samples, slot = message.samples, message.slot
+    if message.at_ns < slot.history.restarted_ns:
+        return
+    for row, step in late_changes(late, slot.block.counters, samples.counters, column):
+        if step.since_ns and step.after > step.before:
+            growth = payload_of(int(step.after - step.before))
+            if _is_rapid(growth, step.since_ns, step.at_ns, per_s):
+                yield message.number, port_symptom(samples, topology, row, growth, step)
+
+
+def _is_rapid(payload: Payload, since_ns: int, at_ns: int, per_s: float) -> bool:
+    return isinstance(payload, CounterGrowth) and payload.growth >= per_s * (at_ns - since_ns) / 1e9
 
 
 def state_changes(
