@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import structlog
 
@@ -17,6 +17,8 @@ from collectors.kernel.discover import Discovery
 from collectors.kernel.ports import KnownPorts, Port, Role, by_uplink, components
 from collectors.kernel.tree import Tree
 from collectors.nic.ethtool import Ethtool, ethtool_of
+from collectors.nic.ethtool_netlink import EthtoolNetlink
+from collectors.nic.minute_reading import EVERY_S, MinuteReadings
 from collectors.nic.params import Params
 from collectors.nic.polling import PollRounds
 from collectors.nic.reading import PortReader, PortReading
@@ -30,8 +32,9 @@ class HostReader:
     """Reads one host until cancelled; no fault of a device ends it."""
 
     def __init__(
-        self, params: Params, tree: Tree, ethtool: Ethtool, context: CollectorContext, wanted: frozenset[Role]
-    ) -> None:
+        self, params: Params, tree: Tree, ethtool: Ethtool, context: CollectorContext, wanted: frozenset[Role],
+        modules: Callable[[], EthtoolNetlink] | None = None,
+    ) -> None:  # fmt: skip
         self.device = params.device_name()
         self._params = params
         self._tree = tree
@@ -42,7 +45,8 @@ class HostReader:
         self._rng = context.rng
         self._wanted = wanted
         self._discovery = Discovery(tree, params.exclude, params.max_ports)
-        self._rounds = PollRounds(params.deadline_s)
+        self._rounds: PollRounds[PortReading] = PollRounds(params.deadline_s)
+        self._modules = MinuteReadings(tree, modules)
         self._composer = RowComposer()
         self._known = KnownPorts(params.port_name, params.fabric, params.management)
         self._name_of: dict[str, str] = {}
@@ -62,17 +66,25 @@ class HostReader:
 
     async def run(self) -> None:
         """Read at each cadence until cancelled; a hanging card is skipped, so that no reading hangs."""
-        await poll(self.device, self.read_once, Pace(self._params.cadence_s), self._metrics, self._rng)
+        async with asyncio.TaskGroup() as tasks:
+            paces = (self.read_once, self._params.cadence_s), (self.read_modules, EVERY_S)
+            for read, cadence_s in paces:
+                tasks.create_task(poll(self.device, read, Pace(cadence_s), self._metrics, self._rng))
+
+    async def read_modules(self) -> None:
+        """Read FEC statistics and modules of the uplinks for their next rows, beside the other readings."""
+        for identity, refused in (await self._modules.read()).items():
+            self._metrics.add("unreadable", self._name_of.get(identity, identity), refused)
 
     async def read_once(self) -> Samples | None:
         """Return one reading of every selected port that responds; None if none does."""
-        await self._find()
+        await self.find()
         readings = await self._rounds.read(self._readers.values())
         samples = None
         self._record(readings)
-        found = {self._name_of[identity]: reading for identity, reading in readings.items() if reading.has_values}
+        found = {identity: reading for identity, reading in readings.items() if reading.has_values}
         if found:
-            rows = {name: reading.row for name, reading in found.items()}
+            rows = {self._name_of[each]: self._modules.row(each, reading.row) for each, reading in found.items()}
             received_ns = max(reading.ended_ns for reading in found.values())
             samples = self._emitter.samples(self.device, self._composer.compose(rows, received_ns, self._boot_id))
             self._statuses.sampled(samples.sampled_at_ns)
@@ -80,7 +92,7 @@ class HostReader:
         self._emit_facts()
         return samples
 
-    async def _find(self) -> None:
+    async def find(self) -> None:
         """Discover ports after an addition or removal, and periodically.
 
         If a device hangs, discovery is awaited once until the deadline; then the known ports are read.
@@ -119,6 +131,7 @@ class HostReader:
                 reader = PortReader(self._tree, port, self._ethtool(port.netdev), self._clock)
             reader.rediscover(functions.get(port.identity, ()))
             self._readers[port.identity] = reader
+        self._modules.set(reader.port for reader in self._readers.values() if not reader.is_restricted)
         for gone in former.values():
             self._close(gone)
 
@@ -192,7 +205,8 @@ def host_reader(params: Params, context: CollectorContext, wanted: frozenset[Rol
         raise Misconfigured(f"collect.nic: ethtool_dir {params.ethtool_dir}: no such directory")
     tree = Tree(params.root)
     ethtool = ethtool_of(tree, wanted=params.ethtool, folder=params.ethtool_dir)
-    return HostReader(params, tree, ethtool, context, wanted)
+    modules = EthtoolNetlink if params.ethtool and tree.is_live and params.ethtool_dir is None else None
+    return HostReader(params, tree, ethtool, context, wanted, modules)
 
 
 async def collect(params: Params, context: CollectorContext) -> None:
@@ -204,6 +218,8 @@ async def collect(params: Params, context: CollectorContext) -> None:
 async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
     """Yield one reading of every port of the fabric or of management; nothing if there are no ports."""
     with contextlib.closing(host_reader(params, context, frozenset({Role.FABRIC, Role.MANAGEMENT}))) as reader:
+        await reader.find()
+        await reader.read_modules()
         if (samples := await reader.read_once()) is not None:
             yield samples
 

@@ -8,12 +8,26 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
 
 from collectors.core.tasks import in_thread
-from collectors.nic.reading import PortReader, PortReading
+from collectors.kernel.ports import Port
+
+Result = TypeVar("Result")
+Read_co = TypeVar("Read_co", covariant=True)
 
 
-class PollRounds:
+class Reader(Protocol[Read_co]):
+    """Reads one port."""
+
+    port: Port
+
+    def read(self) -> Read_co:
+        """Return one reading; may block with the driver."""
+        ...
+
+
+class PollRounds(Generic[Result]):
     """Runs the polling rounds of one host."""
 
     def __init__(self, deadline_s: float) -> None:
@@ -25,10 +39,10 @@ class PollRounds:
         """The cards on which a thread is still blocked."""
         return frozenset(self._hung)
 
-    async def read(self, readers: Iterable[PortReader]) -> dict[str, PortReading]:
+    async def read(self, readers: Iterable[Reader[Result]]) -> dict[str, Result]:
         """Return one reading of each responding port, by identity."""
         waiting = deque(reader for reader in readers if reader.port.card not in self._hung)
-        found: dict[str, PortReading] = {}
+        found: dict[str, Result] = {}
         while waiting:
             worker = _Worker(waiting, found)
             if not await worker.finished(self._deadline_s):
@@ -37,10 +51,10 @@ class PollRounds:
         return dict(found)
 
 
-class _Worker:
+class _Worker(Generic[Result]):
     """One thread that reads the waiting ports."""
 
-    def __init__(self, waiting: "deque[PortReader]", found: dict[str, PortReading]) -> None:
+    def __init__(self, waiting: "deque[Reader[Result]]", found: dict[str, Result]) -> None:
         self._waiting = waiting
         self._found = found
         self._lock = threading.Lock()
@@ -72,7 +86,7 @@ class _Worker:
         while (reader := self._next()) is not None:
             self._store(reader, reader.read())
 
-    def _next(self) -> PortReader | None:
+    def _next(self) -> Reader[Result] | None:
         with self._lock:
             if self._left_to is not None or not self._waiting:
                 return None
@@ -80,7 +94,7 @@ class _Worker:
             self._on = reader.port.card
             return reader
 
-    def _store(self, reader: PortReader, reading: PortReading) -> None:
+    def _store(self, reader: Reader[Result], reading: Result) -> None:
         """Store a reading; a reading of an abandoned thread is dropped."""
         with self._lock:
             if self._left_to is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from collectors.kernel.ports import Port
 from collectors.kernel.tree import Tree
 from collectors.nic.polling import PollRounds
-from collectors.nic.reading import PortReader
+from collectors.nic.reading import PortReader, PortReading
 from tests.fixtures.nic_tree import SetClock, write
 
 
@@ -38,7 +38,7 @@ async def test_one_card_that_hangs_harms_no_other(tmp_path: Path) -> None:
     active, quick = BlockingSource(), BlockingSource()
     quick.free.set()
     ports = [reader(tmp_path, "a", quick), reader(tmp_path, "b", active), reader(tmp_path, "c", quick)]
-    rounds = PollRounds(deadline_s=0.2)
+    rounds: PollRounds[PortReading] = PollRounds(deadline_s=0.2)
     found = await rounds.read(ports)
     assert sorted(ports[n].port.identity for n in (0, 2)) == sorted(found)
     assert rounds.hung == {"b"}
