@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.detect.detectors.fleet_version_drift import FleetState, add_published
 from streams.detect.detectors.fleet_version_drift.cohorts import (
     AllowedVersions,
     Cohort,
@@ -18,7 +19,17 @@ from streams.detect.detectors.fleet_version_drift.cohorts import (
     ratio_interval,
 )
 from streams.detect.thresholds import ns
-from streams.wire.models import Source, VersionCensus, VersionCount
+from streams.wire.models import (
+    Condition,
+    Endpoint,
+    Finding,
+    Severity,
+    Source,
+    Status,
+    Subject,
+    VersionCensus,
+    VersionCount,
+)
 
 NIC = Cohort("nic", "", "MCX755106AS", Source.SOURCE_NIC)
 PARAMS = DriftParams()
@@ -112,7 +123,7 @@ def _faults(prefix: str, count: int, *, links: int = 100) -> list[Fault]:
 
 def test_failed_links_are_counted_once_each() -> None:
     """Five of ten against five of a hundred: ten times as often, and significantly so."""
-    found = compare_fault_rates(PARAMS, "old", _versions(), [*_faults("o", 5), *_faults("n", 5)], 28 * DAY)
+    found = compare_fault_rates(PARAMS, "old", _versions(), [*_faults("o", 5), *_faults("n", 5)], 0, 28 * DAY)
     assert found is not None
     assert (found.faults, found.others, round(found.ratio)) == (5, 5, 10)
     assert found.low > 1
@@ -120,7 +131,7 @@ def test_failed_links_are_counted_once_each() -> None:
 
 def test_one_lemon_is_no_versions_fault() -> None:
     """A link that fails twenty times is one link."""
-    found = compare_fault_rates(PARAMS, "old", _versions(), [*_faults("o", 20, links=1), *_faults("n", 5)], 28 * DAY)
+    found = compare_fault_rates(PARAMS, "old", _versions(), [*_faults("o", 20, links=1), *_faults("n", 5)], 0, 28 * DAY)
     assert found is not None and found.faults == 1 and found.low < 1
 
 
@@ -128,11 +139,33 @@ def test_faults_before_the_update_do_not_count() -> None:
     """A fault of the day before the update does not count for the new version."""
     versions = _versions()
     versions["old"].members = dict.fromkeys(versions["old"].members, 25 * DAY)
-    found = compare_fault_rates(PARAMS, "old", versions, _faults("o", 5), 28 * DAY)
+    found = compare_fault_rates(PARAMS, "old", versions, _faults("o", 5), 0, 28 * DAY)
     assert found is not None and (found.faults, round(found.days)) == (0, 30)
+
+
+def test_rates_are_compared_over_the_time_of_the_known_faults() -> None:
+    """Of 5,000 failed links the oldest are dropped: the time of their faults counts for no version."""
+    state = FleetState()
+    for number in range(5_000):
+        at_ns = number * 60 * 10**9
+        subject = Subject(f"link:{number}", Endpoint(f"n{number % 100}", "e0"), Endpoint("leaf", f"d{number}"))
+        add_published(
+            state,
+            Finding(
+                f"{number:032}", 1, False, Condition.LINK_DOWN, Status.OPEN, Severity.WARNING, subject, at_ns, at_ns,
+                detector="link/down",
+            ),
+        )  # fmt: skip
+    first_known, last = 5_000 - len(state.faults), 4_999
+    assert state.complete_from_ns == (first_known - 1) * 60 * 10**9 + 1
+    found = compare_fault_rates(
+        PARAMS, "old", _versions(), state.faults.values(), state.complete_from_ns, last * 60 * 10**9
+    )
+    assert found is not None and found.others == len(state.faults)
+    assert found.other_days == pytest.approx(100 * (last - first_known + 1) / (24 * 60), rel=1e-3)
 
 
 def test_rates_need_one_device_day() -> None:
     """Rates over half a day are not compared."""
     versions = {"old": RunningVersion("old", 1, members={"o": 0}), "new": RunningVersion("new", 9, members={"n": 0})}
-    assert compare_fault_rates(PARAMS, "old", versions, [], DAY // 2) is None
+    assert compare_fault_rates(PARAMS, "old", versions, [], 0, DAY // 2) is None

@@ -42,7 +42,7 @@ from streams.wire.models import (
 )
 
 _MAX_FAULTS = 4096
-"""The most retained faults: a fabric in which more links fail within 28 days has more urgent problems."""
+"""The most retained faults; with more, rates are compared over the time of the retained ones."""
 
 _LINK_FAULTS = (Condition.LINK_FLAP, Condition.LINK_DOWN, Condition.LINK_DEGRADING)
 
@@ -68,6 +68,8 @@ class FleetState:
     first_ns: dict[str, int] = field(default_factory=dict)
     """Cohort -> the time of its first census."""
     faults: dict[str, Fault] = field(default_factory=dict)
+    complete_from_ns: int = 0
+    """All faults from this time on are in `faults`."""
     drifts: dict[str, Drift] = field(default_factory=dict)
     due_ns: int = FOREVER
     """The time of the next evaluation without new input."""
@@ -95,7 +97,8 @@ def add_published(state: FleetState, finding: Finding) -> None:
         return
     state.faults[finding.id] = Fault(finding.subject.id, finding.started_at_ns, tuple(devices_of(finding)))
     while len(state.faults) > _MAX_FAULTS:
-        del state.faults[next(iter(state.faults))]
+        oldest = state.faults.pop(next(iter(state.faults)))
+        state.complete_from_ns = max(state.complete_from_ns, oldest.at_ns + 1)
 
 
 _MAX_NAMED = 16
@@ -172,7 +175,7 @@ def _evaluate(params: DriftParams, ledger: Ledger, state: FleetState, _topology:
 
 def _assess_cohorts(params: DriftParams, ledger: Ledger, state: FleetState, now_ns: int) -> set[str]:
     """Update the drift of each version that should not run; return their subjects."""
-    horizon_ns = now_ns - ns(params.days * 86_400)
+    horizon_ns = max(now_ns - ns(params.days * 86_400), state.complete_from_ns)
     state.faults = {identity: fault for identity, fault in state.faults.items() if fault.at_ns >= horizon_ns}
     state.due_ns = FOREVER
     drifting: set[str] = set()
@@ -187,7 +190,7 @@ def _assess_cohorts(params: DriftParams, ledger: Ledger, state: FleetState, now_
             subject_id = _subject_id(cohort, version)
             drifting.add(subject_id)
             drift = _open_drift(ns(ledger.settings.lateness_s), state, subject_id, cohort, versions[version], now_ns)
-            rates = compare_fault_rates(params, version, versions, state.faults.values(), now_ns)
+            rates = compare_fault_rates(params, version, versions, state.faults.values(), horizon_ns, now_ns)
             facts = DriftFacts(cohort, versions[version], versions, assessment, rates)
             drift.finding = ledger.finding(_conclusion(params, drift, facts, now_ns))
     return drifting

@@ -152,10 +152,17 @@ def _fits(rule: AllowedVersions, cohort: Cohort) -> bool:
 
 
 def compare_fault_rates(
-    params: DriftParams, version: str, versions: Mapping[str, RunningVersion], faults: Iterable[Fault], now_ns: int
+    params: DriftParams,
+    version: str,
+    versions: Mapping[str, RunningVersion],
+    faults: Iterable[Fault],
+    horizon_ns: int,
+    now_ns: int,
 ) -> FaultRates | None:
-    """Return the fault rates at a version and at the others; None if either has less than one device-day."""
-    horizon_ns = now_ns - round(params.days * _DAY_NS)
+    """Return the fault rates at a version and at the others since `horizon_ns`, from which on all faults are given.
+
+    None if either has less than one device-day.
+    """
     own = {name: max(since, horizon_ns) for name, since in versions[version].members.items()}
     others = {
         name: max(since, horizon_ns)
