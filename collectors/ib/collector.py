@@ -11,6 +11,8 @@ from collectors.core.poll import Pace, poll
 from collectors.core.reload import reloads
 from collectors.core.spec import Spec
 from collectors.ib.formats import PortReading, parse
+from collectors.ib.ibdiagnet import FileContent, parse_file
+from collectors.ib.neighbors import facts_of
 from collectors.ib.nodes import Nodes
 from collectors.ib.params import Input, Params
 from collectors.ib.read import ChangedFiles, digest, fetch, read_text
@@ -35,7 +37,7 @@ class InputReader:
             params.cadence_s if one.form == "url" else params.files_every_s, params, context, emitter, nodes
         )
         self._files = ChangedFiles(one.place) if one.form == "file" else None
-        self._params, self._context, self._tls = params, context, tls
+        self._params, self._context, self._emitter, self._tls = params, context, emitter, tls
         self._digest = b""
 
     async def read(self, *, at_once: bool = False) -> list[Samples]:
@@ -48,7 +50,10 @@ class InputReader:
                 found += self.subnet.add(ports, (began_ns + self._context.clock.now_ns()) // 2)
         else:
             for path, written_ns in await asyncio.to_thread(lambda: list(self._changed(at_once))):
-                found += self.subnet.add(await asyncio.to_thread(self._parse_file, path), written_ns)
+                content = await asyncio.to_thread(self._parse_file, path)
+                found += self.subnet.add(content.ports, written_ns)
+                for facts in facts_of(content.cables, self.subnet.nodes, written_ns):
+                    self._emitter.facts(facts)
         self.subnet.report_missing(f"no newer values in {self.place}")
         return found
 
@@ -72,8 +77,11 @@ class InputReader:
         assert self._files is not None
         return list(self._files.changed(at_once=at_once))
 
-    def _parse_file(self, path: str) -> list[PortReading]:
-        return parse(read_text(path, self._params.max_bytes))
+    def _parse_file(self, path: str) -> FileContent:
+        try:
+            return parse_file(read_text(path, self._params.max_bytes))
+        except Reject as error:
+            raise Reject(f"{path}: {error}") from error
 
 
 def _readers(params: Params, context: CollectorContext) -> list[InputReader]:

@@ -106,6 +106,17 @@ class Nodes:
             asic = asic_of(own.model)
         return Place(device, port, PortKind(asic, speed_bps, lanes or 4))
 
+    def end(self, reading: PortReading) -> tuple[str, str, Node]:
+        """Return the device, the port and the node of an end of a link, also of one that the inventory does not know.
+
+        An aggregation node and a management port have no device.
+        """
+        node = node_of(reading.description)
+        if node.is_aggregation or reading.port == 0:
+            return "", "", node
+        device, port = self._named(reading, node)
+        return device or node.name or f"0x{reading.node_guid}", port, node
+
     def _named(self, reading: PortReading, node: Node) -> tuple[str, str]:
         """Return the device and the port; without a device if the inventory does not know the node."""
         if (known := self._ports.get(reading.port_guid)) is not None and asic_of(node.model) is None:

@@ -1,6 +1,6 @@
-"""Derives a draft of the inventory from LLDP neighbors and the identities that devices report.
+"""Derives a draft of the inventory from neighbors (LLDP, ibnetdiscover) and the identities that devices report.
 
-LLDP gives the links with their ports, but no speeds and no GPUs. The kind of a device follows from its sources: only a
+They give the links with their ports, but no speeds and no GPUs. The kind of a device follows from its sources: only a
 host has a host agent or a NIC. DraftStructure derives the rest from the links: tiers from the distance to the hosts,
 pods from the connected parts without the highest tier, planes from the parts of switches that only hosts connect, and
 rails from the order of a host's ports by name. Every guess is a Doubt.
@@ -176,6 +176,13 @@ _HOST_SOURCES = (Source.SOURCE_HOST, Source.SOURCE_NIC)
 _GPU = "gpu"
 
 
+def _is_of_host(facts: Facts) -> bool:
+    """Return whether the facts are of a host: its own agent's, or those of a subnet's manager about its HCAs."""
+    return facts.source in _HOST_SOURCES or (
+        facts.source is Source.SOURCE_IB and any(part.kind == "nic" for part in facts.components)
+    )
+
+
 def draft_inventory(facts: Iterable[Facts], gpus_per_host: int = 0, known: Inventory | None = None) -> Draft:
     """Return the draft; `gpus_per_host` applies to hosts that report no GPUs.
 
@@ -273,10 +280,8 @@ class _Drafting:
         if (device := self._devices.get(name)) is not None:
             return device.kind == "host"
         if (found := self._facts.get(name)) is not None:
-            return any(each.source in _HOST_SOURCES for each in found)
-        reporting_hosts = any(
-            each.source in _HOST_SOURCES for peer in neighbors[name] for each in self._facts.get(peer, ())
-        )
+            return any(map(_is_of_host, found))
+        reporting_hosts = any(_is_of_host(each) for peer in neighbors[name] for each in self._facts.get(peer, ()))
         self._doubt("devices", name, "kind", "it reports nothing itself: a switch if a host is connected, else a host")
         return not reporting_hosts
 
