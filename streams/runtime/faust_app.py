@@ -31,8 +31,9 @@ log = logging.getLogger(__name__)
 
 FETCH_WAIT_S = 0.4
 """The longest wait for a fetch, and therefore of a seek behind it."""
-LONG_POLL_MS = 500
-"""The longest wait of brokers for data. Faust sets 1500, but the first fetch after a seek waits behind the last one."""
+LONG_POLL_MS = 1000
+"""The longest wait of brokers for data. Faust sets 1500, but the first fetch after a seek waits behind the last one.
+Between stages, Progress ends the wait once a second."""
 
 
 class ChunkConsumer(driver.Consumer):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from streams.config.runtime import RuntimeSettings
 from streams.instrument.clock import BrokerClock
 from streams.instrument.metrics import Counter, Gauge, Metrics
+from streams.runtime.bindings import BINDINGS
 from streams.runtime.ordered_input import InputSource, OrderedInput
 from streams.runtime.partition_processor import PartitionProcessor
 from streams.runtime.reliable_sender import PartitionLost, ReliableSender
@@ -49,6 +50,7 @@ the unread input would be late."""
 
 
 _NEVER = math.inf
+_STAGES = tuple(BINDINGS)
 _SNAPSHOT_SHARE = 0.05
 """The share of an owner's time for snapshots, so that slow snapshots are written less often. The shorter of the last
 two times counts, because a wait for brokers does not predict the next time: twenty times an outage of 10 s would leave
@@ -63,9 +65,12 @@ _VERIFIER = ThreadPoolExecutor(1, "verify")
 _SNAPSHOT_RETRY_S = 30.0
 
 
-def _next(every_s: float, now: float) -> float:
-    """Return the next of the times that all owners of this machine share, so that they send at the same time."""
-    return (now // every_s + 1) * every_s
+def _next(every_s: float, now: float, after_s: float = 0.0) -> float:
+    """Return the next of the times that all owners of this machine share, so that they send at the same time.
+
+    The times are `after_s` after the multiples of the interval.
+    """
+    return ((now - after_s) // every_s + 1) * every_s + after_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +135,11 @@ class PartitionOwner:
         """True after the takeover of the partition with its state."""
         self._reading_attempts = 0
         self._covered_offset = 0
-        self._last_progress = (-1, -1)
+        self._must_cover = False
+        """True after outputs that no Progress covers yet."""
         self._due = {"progress": _NEVER, "progress_topic": 0.0, "snapshot": 0.0, "tick": 0.0, "commit": 0.0}
         self._ticks = binding.upstream is None and runtime.wall_clock_ticks
-        self._turned = 0.0
-        self._began = 0.0
+        self._turned = self._began = 0.0
         self._writing: asyncio.Task[None] | None = None
         self._last_write_s = 0.0
         self._verify_at = 0.0
@@ -267,13 +272,19 @@ class PartitionOwner:
         for record, offset in zip(records, offsets, strict=True):
             if record.topic is self._binding.covers:
                 self._covered_offset = offset + 1
+                self._must_cover = True
+            elif record.topic in self._binding.progress_in_band:
+                self._must_cover = True
 
     async def _send_progress(self, now: float) -> None:
-        """Send the Progress after all records that it covers."""
+        """Send the Progress after all records that it covers: soon after outputs, else at the longest interval.
+
+        Without outputs no reader waits for it. The stages send in their order, so that each one receives the Progress
+        of the stage before it in time for its own: time passes through all stages in one interval.
+        """
         to_progress_topic = now >= self._due["progress_topic"]
         runtime = self._context.runtime
-        moved = self._last_progress != (self._processor.stage.watermark_ns, self._covered_offset)
-        if moved and self._due["progress"] == _NEVER:
+        if self._must_cover and self._due["progress"] == _NEVER:
             # Waits for the shared time, because brokers and readers have less work if all owners send together.
             self._due["progress"] = _next(runtime.progress_s, now)
         if not (to_progress_topic or now >= self._due["progress"]):
@@ -282,12 +293,13 @@ class PartitionOwner:
         if self._processor.has_unread_input and now - self._began < _FIRST_PROGRESS_S:
             return
         progress = self._processor.progress(self._covered_offset)
-        self._last_progress = progress.watermark_ns, self._covered_offset
+        self._must_cover = False
         targets = list(self._binding.progress_in_band)
         if to_progress_topic or self._binding.covers is not None:
             targets.append(self._binding.progress_topic)
         if to_progress_topic:
-            self._due["progress_topic"] = _next(runtime.progress_at_least_s, now)
+            after_s = _STAGES.index(self._stage) * runtime.progress_s
+            self._due["progress_topic"] = _next(runtime.progress_at_least_s, now, after_s)
             self._set_gauges(progress)
         records, at = [], []
         for topic in targets:

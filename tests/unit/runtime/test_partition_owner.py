@@ -16,7 +16,7 @@ from streams.wire.models import Message
 from streams.wire.stage import Output
 from streams.wire.topics import SAMPLES, SYMPTOMS
 from tests.fakes.producer import FakeProducer, Metadata
-from tests.fakes.stages import CountingStage
+from tests.fakes.stages import BLOCK, CountingStage
 from tests.fixtures.runtime_bindings import IN, MID, PROGRESS, SNAPSHOTS, FixedClock, OwnerRig, PartitionLog, event
 from tests.worlds.observations import samples
 
@@ -77,20 +77,23 @@ async def taken_over(producer: FakeProducer, stage: type[CountingStage] = Counti
 
 
 async def test_progress_is_sent_at_the_times_that_all_owners_share() -> None:
-    """An owner whose watermark advances within a tenth of a second sends one Progress, at the end of that interval."""
-    rig, log = await taken_over(FakeProducer()), PartitionLog(IN).add(event(1), event(2))
+    """Progress follows outputs at the end of a tenth of a second; time alone, of which none waits, at a second's."""
+    rig, log = await taken_over(FakeProducer()), PartitionLog(IN).add(*map(event, range(1, BLOCK + 2)))
     begin = len(rig.sent(MID))
-    outputs = len(CountingStage(MID).process([event(1)]))
-    await rig.turn(1000.01, log.chunk(0, 1))
+    await rig.turn(1000.01, log.chunk(0, BLOCK))
     for now in (1000.05, 1000.09):
         await rig.turn(now)
-    assert len(rig.sent(MID)) == begin + outputs
+    assert len(rig.sent(MID)) == begin + 1, "the output"
     await rig.turn(1000.1001)
-    await rig.turn(1000.3)
-    assert len(rig.sent(MID)) == begin + outputs + 1
+    assert len(rig.sent(MID)) == begin + 2
+    await rig.turn(1000.2, log.chunk(BLOCK, BLOCK + 1))
+    for now in (1000.3, 1000.9):
+        await rig.turn(now)
+    assert len(rig.sent(MID)) == begin + 2
     assert len(rig.sent(PROGRESS)) == 1
     await rig.turn(1001.001)
-    assert len(rig.sent(PROGRESS)) == 2, "once a second without an advance"
+    assert len(rig.sent(MID)) == begin + 3
+    assert len(rig.sent(PROGRESS)) == 2
 
 
 async def test_input_is_acknowledged_once_a_snapshot_that_covers_it_is_written() -> None:
