@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal, NamedTuple, get_args
 
 from prometheus_client import CollectorRegistry
@@ -9,7 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from streams.health.health import Health
-from streams.health.status_server import StatusServer
+from streams.health.metrics_export import Sender
+from streams.health.status_server import StatusServer, exported
 
 Name = Literal[
     "offered",
@@ -124,6 +126,9 @@ MEANINGS: dict[Name | Gauge, Meaning] = {
 """The meaning of each metric; a test checks that it is complete."""
 
 
+_PREFIX = "railsight_collector_"
+
+
 class CollectorMetrics:
     """Counters and gauges by name and one label: a topic or a device."""
 
@@ -171,16 +176,30 @@ def _families(
     families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
     for (name, label), value in sorted(values.items()):
         if name not in families:
-            families[name] = kind(f"railsight_collector_{name}", MEANINGS[name].help, labels=["of"])
+            families[name] = kind(f"{_PREFIX}{name}", MEANINGS[name].help, labels=["of"])
         families[name].add_metric([label], value)
     yield from families.values()
 
 
-def serve_metrics(metrics: CollectorMetrics, host: str, port: int, health: Health) -> StatusServer:
-    """Start and return the server; raises Misconfigured if it cannot listen there."""
+@contextmanager
+def metrics_outputs(
+    metrics: CollectorMetrics, host: str, port: int | None, health: Health, sender: Sender
+) -> Iterator[None]:
+    """Serve the metrics on a port, and send them by OTLP, if the settings have one; raises Misconfigured."""
     registry = CollectorRegistry()
     registry.register(AsCollector(metrics))
-    return StatusServer(host, port, registry, health)
+    with ExitStack() as stack:
+        if port is not None:
+            stack.callback(StatusServer(host, port, registry, health).close)
+        if (export := exported(sender, registry, unit_of)) is not None:
+            stack.callback(export.close)
+        yield
+
+
+def unit_of(scraped: str) -> str:
+    """Return the unit of a metric by its name in a scrape."""
+    units = {f"{_PREFIX}{name}": meaning.unit for name, meaning in MEANINGS.items()}
+    return units.get(scraped) or units[scraped.removesuffix("_total")]
 
 
 class AsCollector(Collector):

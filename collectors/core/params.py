@@ -13,6 +13,7 @@ from collectors.core.poll import EVERY_S
 from streams.health.health import HealthParams
 from streams.instrument.text import refusal
 from streams.wire.errors import Misconfigured
+from streams.wire.otlp_params import OtlpParams
 from streams.wire.topics import Partitions
 
 Content = TypeVar("Content")
@@ -47,7 +48,8 @@ class Core:
     only prints. `acknowledged_file` receives the acknowledged counts as JSON, about once a second, for tests that prove
     that no record is lost. `metrics_port` serves self-metrics at `metrics_host`. `reload_settings` reads the settings
     again from the files `configuration`, and raises Misconfigured. `health` are the limits of its health checks.
-    `key_file` has the keys of the MACs of its records; None for records without MACs.
+    `key_file` has the keys of the MACs of its records; None for records without MACs. `otlp` has the receiver of its
+    self-metrics, which name it and `cluster`.
     """
 
     client_options: Mapping[str, Any] | None = None
@@ -61,6 +63,8 @@ class Core:
     configuration: tuple[Path, ...] = ()
     health: HealthParams = field(default_factory=HealthParams)
     key_file: Path | None = None
+    otlp: OtlpParams = field(default_factory=OtlpParams)
+    cluster: str = ""
 
 
 class CollectorParams(BaseModel):

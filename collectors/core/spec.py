@@ -19,11 +19,12 @@ from pydantic import BaseModel
 
 from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
-from collectors.core.metrics import CollectorMetrics, serve_metrics
+from collectors.core.metrics import CollectorMetrics, metrics_outputs
 from collectors.core.once import NullPublisher, first_facts
 from collectors.core.params import CollectorParams, Core, Cpu
 from collectors.core.publisher import KafkaPublisher
 from streams.health.health import Health
+from streams.health.metrics_export import Sender, resource
 from streams.health.status_server import stop_of, supervised
 from streams.wire import topics
 from streams.wire.errors import Misconfigured
@@ -117,8 +118,8 @@ class Spec:
         core = replace(core, collector=core.collector or name)
         metrics, health = CollectorMetrics(), Health(core.health, time.monotonic)
         async with contextlib.AsyncExitStack() as stack:
-            if core.metrics_port is not None:
-                stack.callback(serve_metrics(metrics, core.metrics_host, core.metrics_port, health).close)
+            sender = Sender(core.otlp, resource(f"collect-{self.name}", core.cluster, core.collector), time.time_ns)
+            stack.enter_context(metrics_outputs(metrics, core.metrics_host, core.metrics_port, health, sender))
             await stack.enter_async_context(supervised(health))
             at_end = stack.enter_context(contextlib.ExitStack())
             publisher: KafkaPublisher | NullPublisher = NullPublisher()

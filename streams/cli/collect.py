@@ -66,6 +66,8 @@ def collect(
         metrics_host=metrics_host,
         health=read.health,
         key_file=read.identity.key_file,
+        otlp=read.otlp,
+        cluster=read.kafka.cluster,
         reload_settings=lambda: settings_of_collector(kind, spec.Params, config, environ).collectors[kind],
         configuration=() if config is None else (config,),
     )

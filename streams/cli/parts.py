@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from streams.wire.topics import NOTIFY, PERSIST, PROCESS, TICKETS
 if TYPE_CHECKING:
     from streams.config.settings import Settings
     from streams.health.health import Health
+    from streams.health.metrics_export import Sender
     from streams.instrument.metrics import Metrics
     from streams.notify.params import NotifyParams
 
@@ -45,7 +47,14 @@ def process(
     runtime = settings.runtime.model_copy(update={name: value for name, value in given.items() if value is not None})
     names = STAGES if stage is None else (stage,)
     stages = {name: stage_factory(name, settings) for name in names}
-    run_stages(stages, settings.kafka, runtime, health=settings.health, identity=settings.identity)
+    run_stages(
+        stages,
+        settings.kafka,
+        runtime,
+        health=settings.health,
+        identity=settings.identity,
+        sender=sender_of(settings, PROCESS if stage is None else stage),
+    )
 
 
 def persist(config: Config = None, bootstrap: Bootstrap = None, metrics_port: MetricsPort = None) -> None:
@@ -56,35 +65,70 @@ def persist(config: Config = None, bootstrap: Bootstrap = None, metrics_port: Me
     from streams.store.persist.serve import run
 
     settings = settings_of(config, bootstrap, PERSIST)
-    health, metrics = _served(settings, metrics_port)
+    health, metrics = _served(settings, PERSIST, metrics_port)
     verifier = settings.identity.verifier()
-    run(settings.store, settings.kafka.client_options(), settings.persist, health, metrics, verifier)
+    run(
+        settings.store,
+        settings.kafka.client_options(),
+        settings.persist,
+        health,
+        metrics,
+        verifier,
+        settings.runtime.instance,
+    )
 
 
-def _served(settings: "Settings", port: int | None) -> tuple["Health", "Metrics"]:
+def sender_of(settings: "Settings", part: str) -> "Sender":
+    """Return the sender of a part's self-metrics."""
+    from streams.health.metrics_export import Sender, resource
+
+    return Sender(settings.otlp, resource(part, settings.kafka.cluster, settings.runtime.instance), time.time_ns)
+
+
+def _served(settings: "Settings", part: str, port: int | None) -> tuple["Health", "Metrics"]:
     """Return the health and the metrics of a part, served on a port if it is set."""
     from streams.health.health import Health
-    from streams.health.status_server import PrometheusMetrics
-    from streams.instrument.metrics import NullMetrics
+    from streams.health.status_server import process_metrics
 
     health = Health(settings.health, time.monotonic)
-    return health, NullMetrics() if port is None else PrometheusMetrics(settings.runtime.metrics_host, port, health)
+    return health, process_metrics(settings.runtime.metrics_host, port, health, sender_of(settings, part))
 
 
-def notify(config: Config = None, bootstrap: Bootstrap = None, metrics_port: MetricsPort = None) -> None:
+class NotifyTarget(StrEnum):
+    """The receivers of findings."""
+
+    ALERTMANAGER = "alertmanager"
+    OTLP = "otlp"
+
+
+def notify(
+    target: Annotated[
+        NotifyTarget | None, typer.Argument(help="Default: Alertmanager, and OTLP if otlp.logs is set.")
+    ] = None,
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    metrics_port: MetricsPort = None,
+) -> None:
     """Post findings to Alertmanager, page for root causes that need an operator, and resolve closed findings.
 
-    Example: `railsight notify --config railsight.toml --metrics-port 9103`.
+    Sends all revisions of findings and remediations as log records, if `[otlp] logs` names a receiver of OTLP.
+    Examples: `railsight notify --config railsight.toml --metrics-port 9103`, `railsight notify otlp`.
     """
-    from streams.notify.election import run_until_stopped
+    from streams.notify.election import ElectedService, run_until_stopped
     from streams.notify.service import NotifyService
     from streams.runtime.foreground import WallClock
 
     settings = settings_of(config, bootstrap, NOTIFY)
-    health, metrics = _served(settings, metrics_port)
+    health, metrics = _served(settings, NOTIFY, metrics_port)
     kafka = settings.kafka.client_options()
-    service = NotifyService(_notify_params(settings), kafka, WallClock(), metrics)
-    asyncio.run(run_until_stopped(service, kafka, health))
+    services: dict[str, ElectedService] = {}
+    if target is not NotifyTarget.OTLP:
+        services[""] = NotifyService(_notify_params(settings), kafka, WallClock(), metrics)
+    if target is NotifyTarget.OTLP or (target is None and settings.otlp.logs):
+        from streams.notify.log_export import LogExport
+
+        services["otlp-"] = LogExport(settings.otlp, sender_of(settings, NOTIFY).resource, kafka, WallClock(), metrics)
+    asyncio.run(run_until_stopped(services, kafka, health))
 
 
 def _notify_params(settings: "Settings") -> "NotifyParams":
@@ -105,7 +149,8 @@ def tickets(config: Config = None, bootstrap: Bootstrap = None, metrics_port: Me
     settings = settings_of(config, bootstrap, TICKETS)
     if settings.tickets is None:
         raise Misconfigured("tickets.url: required and not set; set it in [tickets] or as RAILSIGHT__TICKETS__URL")
-    health, metrics = _served(settings, settings.runtime.metrics_port if metrics_port is None else metrics_port)
+    port = settings.runtime.metrics_port if metrics_port is None else metrics_port
+    health, metrics = _served(settings, TICKETS, port)
     kafka = settings.kafka.client_options()
     service = TicketService(settings.tickets, _notify_params(settings), kafka, WallClock(), metrics)
-    asyncio.run(run_until_stopped(service, kafka, health))
+    asyncio.run(run_until_stopped({"": service}, kafka, health))

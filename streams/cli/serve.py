@@ -10,11 +10,11 @@ import typer
 from pydantic import ValidationError
 
 from streams.cli.options import Bootstrap, Config, settings_of
-from streams.cli.parts import MetricsPort
+from streams.cli.parts import MetricsPort, sender_of
 from streams.embedded.directories import data_directory, refusing_disk_errors
 from streams.embedded.passwords import made_password, read_password
 from streams.health.health import Health
-from streams.health.status_server import PrometheusMetrics
+from streams.health.status_server import process_metrics
 from streams.locality.params import LocalityParams
 from streams.report.locality.service import LocalityService
 from streams.report.top.state import TopState
@@ -40,8 +40,7 @@ def serve(
     params = _with_options(settings.locality, given)
     token, file = _token(params)
     health = Health(settings.health, time.monotonic)
-    if metrics_port is not None:
-        PrometheusMetrics(settings.runtime.metrics_host, metrics_port, health)
+    process_metrics(settings.runtime.metrics_host, metrics_port, health, sender_of(settings, LOCALITY))
 
     def print_address(url: str) -> None:
         sys.stdout.write(f"{url}\n" + (f"token in {file}\n" if params.client_ca_file is None else ""))

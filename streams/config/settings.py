@@ -22,6 +22,7 @@ from streams.locality.params import LocalityParams
 from streams.notify.params import NotifyParams
 from streams.notify.tickets.params import TicketParams
 from streams.store.params import SinkParams, StoreParams
+from streams.wire.otlp_params import OtlpParams
 
 
 class Collectors(BaseModel):
@@ -58,6 +59,8 @@ class Settings(BaseModel):
     """Guards and the life cycle of remediations."""
     notify: NotifyParams = NotifyParams()
     """Alertmanager."""
+    otlp: OtlpParams = OtlpParams()
+    """Receivers of findings, remediations and self-metrics by OTLP."""
     tickets: TicketParams | None = None
     """The ticket system; without the section there are no tickets."""
     locality: LocalityParams = LocalityParams()

@@ -114,8 +114,8 @@ class ReadingLoop(Protocol):
         ...
 
 
-def add_consumer_checks(loop: ReadingLoop, kafka: Mapping[str, Any], health: Health) -> EndOffsets:
-    """Add the checks, and return the EndOffsets, whose `run` must run beside the loop.
+def add_consumer_checks(loop: ReadingLoop, kafka: Mapping[str, Any], health: Health, prefix: str = "") -> EndOffsets:
+    """Add the checks, whose names begin with `prefix`, and return the EndOffsets, whose `run` must run beside the loop.
 
     Clients of Kafka wait for brokers without a limit, and a consumer that fetches nothing looks like one without
     records.
@@ -138,6 +138,6 @@ def add_consumer_checks(loop: ReadingLoop, kafka: Mapping[str, Any], health: Hea
         ]
         return next(filter(None, problems), "")
 
-    health.live_while("loop", stuck_loop)
-    health.live_while("input", stuck_input)
+    health.live_while(f"{prefix}loop", stuck_loop)
+    health.live_while(f"{prefix}input", stuck_input)
     return ends

@@ -9,15 +9,16 @@ import asyncio
 import os
 import socket
 import typing
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
 import prometheus_client
 from prometheus_client import CollectorRegistry
 
 from streams.health.health import Health
+from streams.health.metrics_export import MetricsExport, Sender
 from streams.health.status_http import REQUEST_S, StatusHttp
-from streams.instrument.metrics import HELP, Counter, Gauge
+from streams.instrument.metrics import HELP, UNIT, Counter, Gauge, Metrics, NullMetrics
 from streams.wire.errors import Misconfigured
 
 
@@ -38,12 +39,23 @@ class StatusServer(StatusHttp):
 _LABELS = ("stage", "partition", "topic")
 
 
-class PrometheusMetrics:
-    """Serves the metrics to Prometheus over HTTP."""
+def process_metrics(host: str, port: int | None, health: Health, sender: Sender | None) -> Metrics:
+    """Return the metrics of a process, which discard everything if they are neither served nor sent."""
+    if port is None and (sender is None or not sender.params.metrics):
+        return NullMetrics()
+    return PrometheusMetrics(host, port, health, sender)
 
-    def __init__(self, host: str, port: int, health: Health) -> None:
-        """Port 0 chooses a free port; raises Misconfigured if the port is unavailable."""
+
+class PrometheusMetrics:
+    """Serves the metrics to Prometheus over HTTP, and sends them by OTLP."""
+
+    def __init__(self, host: str, port: int | None, health: Health, sender: Sender | None = None) -> None:
+        """Port 0 chooses a free port, and without a port they are not served.
+
+        Raises Misconfigured if the port is unavailable, or the files of TLS are unusable.
+        """
         registry = CollectorRegistry()
+        units: dict[str, str] = {str(name): unit for name, unit in UNIT.items()}
         # It would add a series for each counter that no dashboard reads.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._counters = {
@@ -54,8 +66,9 @@ class PrometheusMetrics:
             name: prometheus_client.Gauge(name, HELP[name], _LABELS[:2], registry=registry)
             for name in typing.get_args(Gauge)
         }
-        self._server = StatusServer(host, port, registry, health)
-        self.port = self._server.port
+        self._server = None if port is None else StatusServer(host, port, registry, health)
+        self.port = 0 if self._server is None else self._server.port
+        self._export = exported(sender, registry, lambda name: units[name])
 
     def count(self, name: Counter, stage: str, partition: int, *, topic: str = "", by: float = 1) -> None:
         """Add to a counter."""
@@ -66,8 +79,18 @@ class PrometheusMetrics:
         self._gauges[name].labels(stage, partition).set(value)
 
     def close(self) -> None:
-        """Stop serving, and free the port."""
-        self._server.close()
+        """Stop serving and sending, and free the port."""
+        if self._server is not None:
+            self._server.close()
+        if self._export is not None:
+            self._export.close()
+
+
+def exported(sender: Sender | None, registry: CollectorRegistry, units: Callable[[str], str]) -> MetricsExport | None:
+    """Start sending the metrics of a registry; return None if the settings have no receiver of metrics."""
+    if sender is None or not sender.params.metrics:
+        return None
+    return MetricsExport(sender, registry, units)
 
 
 BEAT_S = 1.0

@@ -1,4 +1,4 @@
-"""Runs a service of which a consumer group elects one instance, such as the notifier: clients, run, health."""
+"""Runs services of which a consumer group elects one instance, such as the notifier: clients, run, health."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
-from streams.health.health import Health
+from streams.health.health import Check, Health
 from streams.health.input_checks import ReadingLoop, add_consumer_checks
 from streams.health.status_server import stop_of, supervised
 from streams.wire.errors import Retry
@@ -46,10 +46,11 @@ class ElectedService(ReadingLoop, Protocol):
 
 
 class Ownership(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka is untyped
-    """The result of the last election; a delivery ends before the partition is revoked."""
+    """The result of the last election; a delivery ends before a partition is revoked."""
 
-    def __init__(self, partition: TopicPartition) -> None:
-        self._partition = partition
+    def __init__(self, *partitions: TopicPartition) -> None:
+        self._partitions = partitions
+        self.owned: frozenset[TopicPartition] = frozenset()
         self.is_owner = False
         self.takeover_pending = False
         self.election = 0
@@ -58,13 +59,14 @@ class Ownership(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka is 
         """Locked during a delivery and its commit; the request timeout limits both."""
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self.is_owner = False
+        self.owned, self.is_owner = frozenset(), False
         async with self.delivering:
             pass
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         self.election += 1
-        self.is_owner = self.takeover_pending = self._partition in set(assigned)
+        self.owned = frozenset(self._partitions) & set(assigned)
+        self.is_owner = self.takeover_pending = bool(self.owned)
 
 
 async def open_clients(
@@ -110,18 +112,20 @@ async def publish_rejected(producer: AIOKafkaProducer, rejected: Rejected) -> No
     await producer.send_and_wait(sent.topic.name, sent.value, key=sent.key, headers=list(sent.headers))
 
 
-async def run_until_stopped(service: ElectedService, kafka: Mapping[str, Any], health: Health) -> None:
-    """Run the service until SIGINT or SIGTERM; the next instance continues its work.
+async def run_until_stopped(services: Mapping[str, ElectedService], kafka: Mapping[str, Any], health: Health) -> None:
+    """Run services until SIGINT or SIGTERM, each by the prefix of its checks; the next instance continues their work.
 
     At the start, waits for Kafka and the topics, and logs a line for each reason.
     """
-    end_offsets = add_consumer_checks(service, kafka, health)
-    health.ready_while("brokers", end_offsets.problem)
-    health.ready_while("election", lambda: "" if service.is_active else "not elected, or taking over")
-    health.ready_while("delivery", lambda: "fails and is retried" if service.is_retrying else "")
+    brokers = []
+    for prefix, service in services.items():
+        end_offsets = add_consumer_checks(service, kafka, health, prefix)
+        health.ready_while(f"{prefix}brokers", end_offsets.problem)
+        health.ready_while(f"{prefix}election", _election_check(service))
+        health.ready_while(f"{prefix}delivery", _delivery_check(service))
+        brokers.append(asyncio.ensure_future(end_offsets.run()))
     health.started()
-    brokers = asyncio.ensure_future(end_offsets.run())
-    running = asyncio.ensure_future(_run_when_possible(service))
+    running = asyncio.ensure_future(_run_together(services.values()))
 
     def stop() -> None:
         stop_of(health)
@@ -137,7 +141,26 @@ async def run_until_stopped(service: ElectedService, kafka: Mapping[str, Any], h
         if not running.cancelled():
             raise
     finally:
-        brokers.cancel()
+        for asking in brokers:
+            asking.cancel()
+
+
+def _election_check(service: ElectedService) -> Check:
+    return lambda: "" if service.is_active else "not elected, or taking over"
+
+
+def _delivery_check(service: ElectedService) -> Check:
+    return lambda: "fails and is retried" if service.is_retrying else ""
+
+
+async def _run_together(services: Iterable[ElectedService]) -> None:
+    """Run services; the first that ends with an error cancels the others, and its error is raised."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for service in services:
+                tasks.create_task(_run_when_possible(service))
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
 
 
 async def _run_when_possible(service: ElectedService) -> None:

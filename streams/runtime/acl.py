@@ -12,6 +12,7 @@ from enum import IntEnum
 from streams.config.kafka import USER_PREFIX, KafkaSettings
 from streams.config.settings import Settings
 from streams.locality.params import ACCESS as LOCALITY_ACCESS
+from streams.notify import log_export
 from streams.notify import service as notifier
 from streams.notify.tickets import service as ticket_desk
 from streams.runtime.bindings import BINDINGS
@@ -245,7 +246,7 @@ def accesses(settings: Settings, collectors: Mapping[str, Access]) -> dict[str, 
         **stages,
         PROCESS: _together(stages.values()),
         PERSIST: persist_access(settings.persist.group),
-        NOTIFY: notifier.ACCESS,
+        NOTIFY: notifier.ACCESS | log_export.ACCESS,
         TICKETS: ticket_desk.ACCESS,
         LOCALITY: LOCALITY_ACCESS,
         AUTOMATION: Access(reads=(topics.REMEDIATIONS,), writes=(topics.REMEDIATION_RESULTS, topics.INPUT_LOSSES)),

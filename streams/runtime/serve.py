@@ -18,10 +18,10 @@ from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.embedded.directories import data_directory, prepare
 from streams.health.health import Health, HealthParams
+from streams.health.metrics_export import Sender
 from streams.health.partition_checks import Group, OwnedPartition, PartitionChecks, Wording
-from streams.health.status_server import PrometheusMetrics, stop_of, supervised
+from streams.health.status_server import process_metrics, stop_of, supervised
 from streams.instrument.memory import relaxed_gc
-from streams.instrument.metrics import Metrics, NullMetrics
 from streams.runtime.admin import ensure_topics, until_ready
 from streams.runtime.bindings import BINDINGS, Binding
 from streams.runtime.foreground import WallClock
@@ -65,6 +65,7 @@ def run_stages(
     wiring: StageSet | None = None,
     health: HealthParams | None = None,
     identity: IdentitySettings | None = None,
+    sender: Sender | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT, and wait for unavailable brokers; raises Misconfigured."""
     state = Health(health or HealthParams(), time.monotonic)
@@ -77,7 +78,7 @@ def run_stages(
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         async with supervised(state):
-            await _serve(stages, kafka, runtime, stop, wiring or StageSet(), state, verifier, signer)
+            await _serve(stages, kafka, runtime, stop, wiring or StageSet(), state, verifier, signer, sender)
 
     throttle_repeats()
     sys.setswitchinterval(_SWITCH_S)
@@ -94,13 +95,12 @@ async def _serve(
     health: Health,
     verifier: "MacVerifier | None",
     signer: "MacSigner | None",
+    sender: Sender | None,
 ) -> None:
     """Run these stages until `stop` is set; raises Misconfigured if the topics differ from the configuration."""
     data = runtime.data or data_directory() / "faust"
     prepare(data, purpose="folder of Faust", needs_bytes=0)
-    metrics: Metrics = NullMetrics()
-    if runtime.metrics_port is not None:
-        metrics = PrometheusMetrics(runtime.metrics_host, runtime.metrics_port, health)
+    metrics = process_metrics(runtime.metrics_host, runtime.metrics_port, health, sender)
     if not await unless_stopped(stop, _prepare(kafka, runtime, wiring)):
         return
     inventory = InventoryReader(kafka, wiring.inventory, wiring.jobs)

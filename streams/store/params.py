@@ -76,10 +76,8 @@ class SinkParams(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    group: str = "railsight-persist"
+    group: ClassVar[str] = "railsight-persist"
     """The consumer group."""
-    instance: str | None = None
-    """A static group member id, unique in the group: after a kill the sink gets its partitions back at once."""
     linger_s: ClassVar[float] = 1.0
     """A block is closed at most this long after its first record; a row is queryable after at most this time."""
     linger_max_s: ClassVar[float] = 10.0

@@ -31,8 +31,8 @@ Units: a metric with `_seconds` or `_bytes` is in the base unit; other metrics c
 """
 _STAGES = """## Stages
 
-`railsight process` and `tickets`, with `[runtime] metrics_port` or `--metrics-port`; `railsight persist` with
-`--metrics-port`.
+`railsight process` and `tickets`, with `[runtime] metrics_port` or `--metrics-port`; `railsight persist` and `notify`
+with `--metrics-port`; all of them with `[otlp] metrics`.
 Labels: `stage` is its name, `partition` that of its input, `topic` the topic of a metric by topic, else empty.
 """
 _COLLECTORS = """## Collectors

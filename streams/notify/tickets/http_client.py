@@ -15,15 +15,7 @@ import orjson
 
 from streams.notify.tickets.params import TicketParams
 from streams.wire.bounds import clean
-from streams.wire.errors import Misconfigured, Reject, Retry
-
-
-class Busy(Retry):
-    """Raised if the ticket system names the time to wait, or cannot answer reliably before that time."""
-
-    def __init__(self, message: str, after_s: float) -> None:
-        super().__init__(message)
-        self.after_s = after_s
+from streams.wire.errors import Busy, Misconfigured, Reject, Retry
 
 
 class Interrupted(Retry):

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 from streams.notify.tickets.book import Change, ChangeKind, Ticket, TicketStatus
-from streams.notify.tickets.http_client import Busy, HttpClient, Interrupted, parse
+from streams.notify.tickets.http_client import HttpClient, Interrupted, parse
 from streams.notify.tickets.params import JiraParams
-from streams.wire.errors import Misconfigured, Reject, Retry
+from streams.wire.errors import Busy, Misconfigured, Reject, Retry
 
 _API = "/rest/api/3"
 _NEWEST_COMMENTS = "50"

@@ -25,11 +25,11 @@ from streams.instrument.metrics import Counter, Metrics
 from streams.notify.election import SESSION_S, Ownership, open_clients, publish_rejected, rejected_record
 from streams.notify.params import NotifyParams
 from streams.notify.tickets.book import Change, ChangeKind, TicketBook
-from streams.notify.tickets.http_client import Busy, HttpClient, authorization
+from streams.notify.tickets.http_client import HttpClient, authorization
 from streams.notify.tickets.jira import Jira
 from streams.notify.tickets.params import TicketParams
 from streams.notify.tickets.webhook import TicketSystem, Webhook
-from streams.wire.errors import Misconfigured, Reject, Retry
+from streams.wire.errors import Busy, Misconfigured, Reject, Retry
 from streams.wire.kafka_clients import publish_loss, rejoin_after_error, require_tasks
 from streams.wire.models import InputLoss, Rejected, Remediation
 from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, Access, decode

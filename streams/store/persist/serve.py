@@ -47,6 +47,7 @@ async def serve(
     health: Health,
     metrics: Metrics,
     verifier: "MacVerifier | None" = None,
+    instance: str | None = None,
 ) -> None:
     """Run one sink until SIGINT or SIGTERM; raises Misconfigured if a migration is pending."""
     configure_process()
@@ -62,7 +63,7 @@ async def serve(
         with closing(ClickHouse(store)) as clickhouse:
             if not await unless_stopped(stop, _wait_for_tables(clickhouse, params)):
                 return
-            sink = Sink(clickhouse, options, params, metrics=metrics, verifier=verifier)
+            sink = Sink(clickhouse, options, params, metrics=metrics, verifier=verifier, instance=instance)
             asking = asyncio.create_task(sink_checks(sink, options, params, health, store.timeout_s).run())
             health.started()
             try:
@@ -127,7 +128,8 @@ def run(
     health: Health,
     metrics: Metrics,
     verifier: "MacVerifier | None" = None,
+    instance: str | None = None,
 ) -> None:
     """Run `serve` on a new event loop, uvloop if it is installed."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(serve(store, options, params, health, metrics, verifier))
+        runner.run(serve(store, options, params, health, metrics, verifier, instance))

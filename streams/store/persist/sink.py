@@ -66,6 +66,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         persisted: tuple[PersistedTopic, ...] | None = None,
         metrics: Metrics | None = None,
         verifier: "MacVerifier | None" = None,
+        instance: str | None = None,
     ) -> None:
         self._clickhouse = clickhouse
         self._options = dict(options)
@@ -73,6 +74,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         topics_of_sink = persisted_topics(rollups=params.rollups) if persisted is None else persisted
         self._persisted = {one.topic.name: one for one in topics_of_sink}
         self._verifier = verifier
+        self._instance = instance
         self.stats = SinkStats(metrics or NullMetrics())
         self._writers: dict[TopicPartition, asyncio.Task[None]] = {}
         self.writers: dict[TopicPartition, PartitionWriter] = {}
@@ -138,7 +140,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         consumer = AIOKafkaConsumer(
             **self._options,
             group_id=self._params.group,
-            group_instance_id=self._params.instance,
+            group_instance_id=self._instance,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             isolation_level=READ_COMMITTED,

@@ -26,6 +26,7 @@ from streams.embedded.kafka_config import KafkaParams
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics
 from streams.notify.board import TOPICS
+from streams.notify.log_export import LogExport
 from streams.notify.params import NotifyParams
 from streams.notify.service import NotifyService
 from streams.notify.tickets.service import TicketService
@@ -265,7 +266,7 @@ async def running_by(
 
 
 @asynccontextmanager
-async def running_service(service: NotifyService | TicketService) -> AsyncIterator["asyncio.Task[None]"]:
+async def running_service(service: NotifyService | TicketService | LogExport) -> AsyncIterator["asyncio.Task[None]"]:
     """Run a service, and cancel it as a stop of the process would."""
     task = asyncio.create_task(service.run())
     try:

@@ -12,11 +12,11 @@ from aiohttp import web
 
 from lab.constants import params_of
 from streams.notify.tickets.book import Change, ChangeKind, TicketBook
-from streams.notify.tickets.http_client import Busy, HttpClient, Interrupted
+from streams.notify.tickets.http_client import HttpClient, Interrupted
 from streams.notify.tickets.jira import Jira
 from streams.notify.tickets.params import TicketParams
 from streams.notify.tickets.webhook import Webhook
-from streams.wire.errors import Misconfigured, Reject, Retry
+from streams.wire.errors import Busy, Misconfigured, Reject, Retry
 from streams.wire.models import Action, RemediationState
 from tests.fakes.processes import FakeSeconds
 from tests.fakes.ticket_server import TOKEN, USER, JiraServer, TicketServer, WebhookServer, drop, hang

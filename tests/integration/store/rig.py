@@ -133,21 +133,18 @@ class Database:
         )
         self._sinks: list[subprocess.Popen[bytes]] = []
 
-    def start_sink(self, linger_s: float = 0.2, **params: object) -> subprocess.Popen[bytes]:
-        """Start a sink as a process; `params` are settings of `[persist]`."""
-        settings: dict[str, object] = {
-            "group": self.name,
-            **params,
-        }
+    def start_sink(self, linger_s: float = 0.2, instance: str = "") -> subprocess.Popen[bytes]:
+        """Start a sink as a process."""
         environ = {
             **os.environ,
             "RAILSIGHT__KAFKA__BOOTSTRAP": self.rig.kafka.bootstrap,
             "RAILSIGHT__STORE__URL": self.rig.clickhouse.url,
             "RAILSIGHT__STORE__PASSWORD_FILE": str(self.rig.clickhouse.password_file),
             "RAILSIGHT__STORE__DATABASE": self.name,
-            **{f"RAILSIGHT__PERSIST__{key.upper()}": str(value) for key, value in settings.items()},
+            **({"RAILSIGHT__RUNTIME__INSTANCE": instance} if instance else {}),
         }
         constants = {
+            "persist.group": self.name,
             "persist.linger_s": linger_s,
             "persist.linger_max_s": linger_s,
             "persist.session_timeout_s": 6,

@@ -123,8 +123,11 @@ async def test_a_commit_that_is_refused_without_a_rebalance_lets_the_sink_join_a
         await commit(fence, at, offset, metadata)
 
     monkeypatch.setattr(CommitFence, "commit", refuse_once)
-    constants = {"linger_s": 0.2, "linger_max_s": 0.2, "session_timeout_s": 6, "retry_backoff_max_s": 1}
-    params = with_constants(SinkParams, **constants)(group=database.name)
+    constants = {
+        "group": database.name, "linger_s": 0.2, "linger_max_s": 0.2, "session_timeout_s": 6,
+        "retry_backoff_max_s": 1,
+    }  # fmt: skip
+    params = with_constants(SinkParams, **constants)()
     sink, stop = Sink(database.client, {"bootstrap_servers": rig.kafka.bootstrap}, params), asyncio.Event()
     running = asyncio.create_task(sink.run(stop))
     try:
