@@ -122,7 +122,7 @@ class Discovery:
             ports = [self._rdma_port(device, number, of_several=len(numbers) > 1) for number in numbers]
             is_ethernet = any(port.link_layer == "Ethernet" for port in ports)
             uplinks = self._uplinks(device, netdevs, owned) if is_ethernet else []
-            if len(ports) == 1 and (legs := self._legs(ports[0], uplinks)):
+            if legs := self._legs(ports, uplinks):
                 yield from legs
             elif len(ports) > 1 and uplinks:
                 yield from self._planes(ports, uplinks)
@@ -186,21 +186,31 @@ class Discovery:
         ]  # fmt: skip
         return sorted(found, key=lambda net: (net.pci, net.dev_port))
 
-    def _legs(self, port: Port, uplinks: list[Port]) -> list[Port]:
+    def _legs(self, ports: list[Port], uplinks: list[Port]) -> list[Port]:
         """Return the ports of a LAG that the card has: the RDMA device is of the bond, and its state is the bond's.
 
-        Its counters are the sums of all legs (core/lag/lag.c), so that the first leg alone has them.
+        Its counters are the sums of all legs (core/lag/lag.c), so that the first leg alone has them. Of a card that
+        switches, one port is the uplink of all legs, which the kernel's reference to the bond or a leg names.
         """
         bonds = {net.master for net in uplinks if "bonding" in self._tree.names(f"{self._net}/{net.master or '.'}")}
-        legs = [net for net in uplinks if net.master in bonds] or (uplinks if "bond" in port.rdma else [])
+        rdma = ports[0] if ports else Port()
+        legs = [net for net in uplinks if net.master in bonds] or (uplinks if "bond" in rdma.rdma else [])
         if len(legs) < 2 or len({net.master for net in legs}) > 1:
             return []
-        first = self._joined(port, legs[0])
-        return [replace(first, lag=port.rdma)] + [
-            replace(net, lag=port.rdma, board=port.board, model=port.model, firmware=port.firmware,
-                    born=(*port.born, *net.born))
-            for net in legs[1:]
+        names = {legs[0].master, *(net.netdev for net in legs)} - {""}
+        named = [
+            port for port in ports if len(ports) == 1 or self._reference(port.rdma, port.number) in names
         ]  # fmt: skip
+        if len(named) > 1:  # a bond of ports that have each their own
+            return []
+        found = [
+            replace(net, lag=rdma.rdma, board=rdma.board, model=rdma.model, firmware=rdma.firmware,
+                    born=(*rdma.born, *net.born))
+            for net in legs
+        ]  # fmt: skip
+        if named:
+            found[0] = replace(self._joined(named[0], legs[0]), lag=rdma.rdma)
+        return found
 
     def _planes(self, ports: list[Port], uplinks: list[Port]) -> Iterator[Port]:
         """Yield the ports of an RDMA device that has those of several functions: each uplink once, no representor.

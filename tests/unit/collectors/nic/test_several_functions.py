@@ -67,6 +67,51 @@ async def test_each_leg_of_a_lag_is_a_port_and_the_bond_is_none(tmp_path: Path, 
     assert found["ens1f0np0"]["speed_bps"] == 200e9 and "speed_bps" not in found["ens1f1np1"]
 
 
+@pytest.mark.parametrize(("references", "expected"), [
+    ({6: "bond0"}, {"ens1f0np0": 6, "ens1f1np1": None}),
+    ({}, {"ens1f0np0": None, "ens1f1np1": None}),
+    ({3: "ens1f0np0", 6: "ens1f1np1"}, {"mlx5_bond_0/3": 3, "mlx5_bond_0/6": 6}),
+], ids=["one uplink", "unknown uplink", "an uplink a leg"])  # fmt: skip
+async def test_a_lag_of_a_card_that_switches_has_one_uplink(
+    tmp_path: Path, references: dict[int, str], expected: dict[str, float | None]
+) -> None:
+    """The other ports of the RDMA device are those of representors; without a reference none is guessed."""
+    card(tmp_path, "mlx5_bond_0", ["4: ACTIVE"] * 6, ["ens1f0np0", "ens1f1np1"], [True, False])
+    bond(tmp_path, "ens1f0np0", "ens1f1np1")
+    for number, name in references.items():
+        write(tmp_path, {f"sys/class/infiniband/mlx5_bond_0/ports/{number}/gid_attrs/ndevs/0": name})
+    found = rows(await whole(tmp_path, wanted=frozenset({Role.FABRIC})).host.read_once())
+    assert {name: row.get("cnp_sent") for name, row in found.items()} == expected
+    assert [row["oper_up"] for row in found.values()] == [1, 0]
+
+
+async def test_a_dpu_has_its_two_uplinks_and_no_port_of_its_host(tmp_path: Path) -> None:
+    """BlueField in switchdev: representors of host, virtual function and subfunction share the uplink's function."""
+    for function in range(2):
+        device = f"sys/devices/pci0000:03/0000:03:00.{function}"
+        own = f"{device}/infiniband/mlx5_{function}"
+        write(tmp_path, {f"{device}/vendor": "0x15b3", f"{own}/node_guid": f"946d:ae03:00aa:bbc{function}"})
+        for number in range(1, 6):
+            write(tmp_path, {f"{own}/ports/{number}/state": "4: ACTIVE", f"{own}/ports/{number}/link_layer": "Ethernet",
+                             f"{own}/ports/{number}/hw_counters/np_cnp_sent": str(number)})  # fmt: skip
+        names = {f"p{function}": f"p{function}", f"pf{function}hpf": f"c1pf{function}",
+                 f"pf{function}vf0": f"c1pf{function}vf0", f"en3f{function}sf0": f"pf{function}sf0"}  # fmt: skip
+        for netdev, port_name in names.items():
+            write(tmp_path, {f"{device}/net/{netdev}/phys_port_name": port_name, f"{device}/net/{netdev}/type": "1",
+                             f"{device}/net/{netdev}/operstate": "up"})  # fmt: skip
+            link(tmp_path, f"{device}/net/{netdev}/device", f"../../../0000:03:00.{function}")
+            link(tmp_path, f"sys/class/net/{netdev}", f"../../../{device}/net/{netdev}")
+        link(tmp_path, f"{own}/device", f"../../../0000:03:00.{function}")
+        link(tmp_path, f"sys/class/infiniband/mlx5_{function}", f"../../../{own}")
+        write(tmp_path, {f"{own}/ports/1/gid_attrs/ndevs/0": f"pf{function}hpf"})
+    made = whole(tmp_path, wanted=frozenset({Role.FABRIC, Role.MANAGEMENT}))
+    found = rows(await made.host.read_once())
+    assert {name: (row["oper_up"], row["cnp_sent"]) for name, row in found.items()} == {
+        "mlx5_0/5": (1, 5), "mlx5_1/5": (1, 5),
+    }  # fmt: skip
+    assert {name for part in made.published.of(Facts)[-1].components for name in part.alias} >= {"p0", "p1"}
+
+
 async def test_a_bond_of_two_devices_leaves_each_its_own_port(tmp_path: Path) -> None:
     """Without a LAG of the card, the bond's addresses are at both RDMA devices."""
     card(tmp_path, "mlx5_0", ["4: ACTIVE"], ["ens1f0np0", "ens1f1np1"], [True, False])
