@@ -3,7 +3,7 @@
 Nothing here selects the message of a value or its number: the fold does so, from the topic alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from collectors.bridge import values
@@ -63,6 +63,11 @@ class DeviceColumns:
         """Maps a port to True if it has values that are not secondary."""
         self._max_ports = max_ports
         self._layouts: dict[tuple[int, ...], tuple[Layout, list[int]]] = {}
+
+    @property
+    def rows(self) -> Collection[str]:
+        """The ports that have a slot."""
+        return self._rows.keys()
 
     def slot(self, row: str, signal: Signal) -> int | None:
         """Return the slot of a signal at a port, creating it if needed; None past the limit of ports."""

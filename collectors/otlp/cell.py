@@ -2,6 +2,7 @@
 
 import math
 
+from collectors.bridge.values import Reader
 from collectors.otlp.points import Point
 from collectors.otlp.readings import Readings
 from collectors.otlp.tables import Rule
@@ -9,8 +10,17 @@ from streams.wire.errors import Reject
 
 LIMIT = 2**63
 """No counter reaches it; a larger number is a negative one."""
+_SETTLED_NS = 1_000_000_000
 _GAP_NS = 1_000_000_000
 """A delta that begins this long after the end of the last one has a gap before it (choice)."""
+
+
+def begins_again(start_ns: int, point: Point, last_ns: int) -> bool:
+    """Return whether a later start time shows a reset after the last point.
+
+    Some senders write a start shortly before the time of each point, or the time of the point before: neither is one.
+    """
+    return 0 < start_ns < point.start_ns and last_ns < point.start_ns < point.at_ns - _SETTLED_NS
 
 
 class Total:
@@ -25,10 +35,19 @@ class Total:
 class Cell:
     """One series: its slot, and what is known of its last point."""
 
-    __slots__ = ("_last", "_last_ns", "_share", "_start_ns", "_total", "readings", "rule", "slot")
+    __slots__ = (
+        "_is_counter", "_last", "_last_ns", "_read", "_share", "_start_ns", "_text", "_total", "readings", "rule",
+        "slot",
+    )  # fmt: skip
 
-    def __init__(self, readings: Readings, slot: int, rule: Rule, total: Total) -> None:
+    def __init__(
+        self, readings: Readings, slot: int, rule: Rule, total: Total, read: Reader | None = None,
+        text: str | None = None,
+    ) -> None:  # fmt: skip
+        """`read` converts the value, or the text if the series has one."""
         self.readings, self.slot, self.rule = readings, slot, rule
+        self._read, self._text = read, text
+        self._is_counter = readings.columns.cells[slot].metric.counter
         self._total = total
         self._last: int | None = None
         self._share = self._start_ns = self._last_ns = 0
@@ -43,17 +62,22 @@ class Cell:
         value, rule = point.value, self.rule
         if value is None:
             raise Reject("a point has no value")
+        if self._read is not None:
+            found = self._read(value if self._text is None else self._text)
+            if found is None:
+                return None
+            value = found
         if rule.states:
             return rule.states.get(f"{value:g}")
         if not math.isfinite(value):
-            if rule.metric.counter:
+            if self._is_counter:
                 raise Reject(f"a counter is {value}")
             return None  # the power of absent light is infinite
         if unit is None:
             return None
         if unit != 1.0 or rule.factor != 1.0:  # an integer stays one
             value *= unit * rule.factor
-        if not rule.metric.counter:
+        if not self._is_counter:
             return 0.0 if value < rule.zero_below else float(value)
         if not 0 <= value < LIMIT:
             raise Reject(f"a counter is {point.value}")
@@ -71,7 +95,7 @@ class Cell:
         elif last is None:
             # A part that is seen after the first reading begins at 0: its value is no growth.
             self._share = 0 if self.slot in self.readings.latest else number
-        elif self._start_ns < point.start_ns < point.at_ns and number >= last:
+        elif begins_again(self._start_ns, point, self._last_ns) and number >= last:
             self._share = before + number
         else:
             self._share = before + number - last if number >= last else number

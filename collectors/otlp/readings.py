@@ -30,7 +30,19 @@ class Readings:
         self._gap_ns = int(params.gap_s * 1e9)
         self._span_ns = int(params.span_s * 1e9)
         self._window: list[tuple[int, dict[int, float]]] = []
+        self._states: list[int] = []
+        self._seen = 0
+        """The slots that have been examined for states."""
         self._first_ns = self._last_ns = self._received_ns = 0
+
+    @property
+    def newest_ns(self) -> int:
+        """The time of the last values."""
+        return self._last_ns
+
+    def last_value(self, slot: int) -> float | None:
+        """Return the last value of a slot, published or not."""
+        return next((batch[slot] for _, batch in reversed(self._window) if slot in batch), self.latest.get(slot))
 
     @property
     def is_gathering(self) -> bool:
@@ -66,6 +78,8 @@ class Readings:
 
     def _row_times(self, window: list[tuple[int, dict[int, float]]]) -> Mapping[str, int]:
         """Return the newest time of each row."""
+        if window[0][0] == window[-1][0]:
+            return dict.fromkeys(self.columns.rows, window[0][0])
         cells = self.columns.cells
         found: dict[str, int] = {}
         for at_ns, batch in window:
@@ -74,12 +88,15 @@ class Readings:
 
     def _events(self, window: list[tuple[int, dict[int, float]]]) -> Iterator[DeviceEvent]:
         """Yield the changes of the ports' states."""
-        states = {slot: self.latest.get(slot) for slot, is_state in enumerate(self.columns.states) if is_state}
+        columns = self.columns
+        self._states += [slot for slot in range(self._seen, len(columns.states)) if columns.states[slot]]
+        self._seen = len(columns.states)
+        states = {slot: self.latest.get(slot) for slot in self._states}
         for at_ns, batch in window:
             for slot in states.keys() & batch.keys():
                 before, value = states[slot], batch[slot]
                 states[slot] = value
-                cell = self.columns.cells[slot]
+                cell = columns.cells[slot]
                 kind = STATE_EVENTS.get((cell.metric, value))
                 if kind is not None and before is not None and before != value:
                     text = f"{cell.metric.name.lower()} {value:g}, was {before:g}"

@@ -16,9 +16,10 @@ from collectors.core.device_share import DeviceShare, in_slices
 from collectors.dialout.params import Peer, Target, candidates
 from collectors.otlp.device import OtlpDevice
 from collectors.otlp.params import Params
+from collectors.otlp.paths import PathRule, path_rule
 from collectors.otlp.points import resource
 from collectors.otlp.series import Batches, MetricSeries, Refused, new_batches
-from collectors.otlp.tables import rules, units
+from collectors.otlp.tables import TableRule, rules, units
 from collectors.otlp.v1 import otlp_lite_pb2 as otlp
 from streams.wire.bounds import MAX_TIME_NS
 from streams.wire.errors import Reject
@@ -244,7 +245,9 @@ class Receiver:
         name = raw_name.decode(errors="replace")
         series = group.series.get((name, is_delta))
         if series is None:
-            found = rules().get(name, ())
+            found: tuple[TableRule | PathRule, ...] = rules().get(name, ())
+            if not found and (path := path_rule(name)) is not None:
+                found = (path,)
             if group.device is None:
                 found = tuple(rule for rule in found if rule.device)
                 if not found:

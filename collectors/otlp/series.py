@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from collectors.bridge.tables import Kind, Signal
-from collectors.otlp.cell import LIMIT, Cell, Total
+from collectors.otlp.cell import LIMIT, Cell, Total, begins_again
+from collectors.otlp.paths import PathRule
 from collectors.otlp.points import (
     AT,
     DOUBLE,
@@ -26,7 +27,7 @@ from collectors.otlp.points import (
     split,
 )  # fmt: skip
 from collectors.otlp.readings import Readings
-from collectors.otlp.tables import TableRule
+from collectors.otlp.tables import Place, TableRule
 from streams.wire.errors import Reject
 from streams.wire.models import RowKind
 
@@ -87,7 +88,12 @@ class MetricSeries:
     """All series of one metric of one sender."""
 
     def __init__(
-        self, rules: Sequence[TableRule], owner: Owner | None, named: Callable[[str], Owner | None], *, is_delta: bool
+        self,
+        rules: Sequence[TableRule | PathRule],
+        owner: Owner | None,
+        named: Callable[[str], Owner | None],
+        *,
+        is_delta: bool,
     ) -> None:
         """`named` finds the device that the attributes of a point name."""
         self._rules = rules
@@ -98,10 +104,11 @@ class MetricSeries:
         self._cells: dict[bytes, tuple[tuple[Cell, Owner], ...]] = {}
         self._starts: dict[int, int] = {}
         first = rules[0]
+        self._is_counter = False
         self._plain: tuple[Owner, Readings] | None = None
-        if owner is not None and len(rules) == 1 and first.rule.is_plain and not first.device and not is_delta:
+        if owner is not None and len(rules) == 1 and isinstance(first, TableRule) and first.is_plain and not is_delta:
             self._plain = owner, owner.readings(first.row_kind)
-        self._is_counter = first.rule.metric.counter
+            self._is_counter = first.rule.metric.counter
 
     def add(self, points: Iterable[bytes], into: Batches, refused: Refused) -> None:
         """Add the values of points; points that cannot be read are refused."""
@@ -163,7 +170,7 @@ class MetricSeries:
         if slot == _NOTHING:
             return
         known_ns = self._starts.setdefault(slot, point.start_ns)
-        is_reset = self._is_counter and known_ns < point.start_ns < point.at_ns and known_ns > 0
+        is_reset = self._is_counter and begins_again(known_ns, point, readings.newest_ns)
         if slot != _CELL and not is_reset:
             cell = Cell(readings, slot, self._rules[0].rule, Total())
             found = cell.value(point, 1.0, is_delta=False)
@@ -172,7 +179,7 @@ class MetricSeries:
             return
         if slot != _CELL:  # the counter began again: its value alone may not show it
             cell = Cell(readings, slot, self._rules[0].rule, Total())
-            if (last := readings.latest.get(slot)) is not None:
+            if (last := readings.last_value(slot)) is not None:
                 cell.resume(int(last), known_ns)
             self._cells[point.rest], self._slots[point.rest] = ((cell, owner),), _CELL
         self._add_cells(point, into)
@@ -181,13 +188,14 @@ class MetricSeries:
         found, known = attributes(rest)
         slot = _NOTHING
         if found.has_value and (place := self._rules[0].place(found.texts)) is not None:
-            slot = self._slot(owner, readings, self._rules[0], *place)
+            slot = self._slot(owner, readings, self._rules[0], place)
         if known == rest and owner.remembers():
             self._slots[rest] = slot
         return slot
 
-    def _slot(self, owner: Owner, readings: Readings, rule: TableRule, row: str, lane: int) -> int:
-        slot = readings.columns.slot(row, Signal(Kind.VALUE, rule.rule.metric, lane=lane))
+    def _slot(self, owner: Owner, readings: Readings, rule: TableRule | PathRule, place: Place) -> int:
+        signal = place.signal or Signal(Kind.VALUE, rule.rule.metric, lane=place.lane)
+        slot = readings.columns.slot(place.row, signal)
         if slot is None:
             owner.left_out()
             return _NOTHING
@@ -213,13 +221,14 @@ class MetricSeries:
             if place is None or owner is None:
                 continue
             readings = owner.readings(rule.row_kind)
-            if (slot := self._slot(owner, readings, rule, *place)) != _NOTHING and owner.remembers():
+            if (slot := self._slot(owner, readings, rule, place)) != _NOTHING and owner.remembers():
                 total = owner.total(readings, slot) if rule.rule.parts else Total()
-                cells.append((Cell(readings, slot, rule.rule, total), owner))
+                read = None if place.signal is None else place.signal.read
+                cells.append((Cell(readings, slot, rule.rule, total, read, place.text), owner))
         if len(self._cells) < _MOST_CELLS:
             self._cells[rest] = tuple(cells)
         return tuple(cells)
 
-    def _owner_of(self, rule: TableRule, texts: dict[str, str]) -> Owner | None:
+    def _owner_of(self, rule: TableRule | PathRule, texts: dict[str, str]) -> Owner | None:
         name = next((texts[name] for name in rule.device if texts.get(name)), "")
         return self._named(name) if name else self._owner

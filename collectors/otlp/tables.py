@@ -4,6 +4,7 @@ A rule names the sender's metric and ours. The catalogue decides if it is a coun
 A point's port, lane, priority or queue are values of its attributes.
 """
 
+import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Mapping
@@ -14,11 +15,15 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from collectors.bridge.tables import Signal
+from collectors.host.messages import pci_address
 from streams.fabric.catalogue import BY_NAME, Metric
 from streams.wire.models import NO_INDEX, RowKind
 
 LONGEST_NAME = 256
 _MOST_LANES = 256
+_OBJECT = re.compile(r"^(.+)[|:](\d{1,3})$")
+"""The name of an object that ends with its number: `Ethernet0|3`, `Ethernet0:3`."""
 
 
 def _metric(value: object) -> object:
@@ -45,7 +50,7 @@ class Rule(BaseModel):
     row: Texts = ()
     """The attributes that name the port, best first; empty: those of the table."""
     lane: str = ""
-    """The attribute with the number of the lane, priority or queue."""
+    """The attribute with the number of the lane, priority or queue; that of the port if its name ends with it."""
     first: int = 0
     """The number of the first lane."""
     where: dict[str, Texts] = Field(default_factory=dict)
@@ -60,13 +65,13 @@ class Rule(BaseModel):
     """A smaller value is 0."""
     parts: bool = False
     """True if several series of a port and lane add up to the metric."""
-    text: str = ""
-    """The attribute that has the value, in a metric whose points are 1."""
+    prefix: str = ""
+    """The begin of a port's name that the attribute leaves out."""
 
     @property
     def is_plain(self) -> bool:
         """True if a point's value is the metric's value."""
-        return self.factor == 1.0 and not (self.unit or self.states or self.zero_below or self.parts or self.text)
+        return self.factor == 1.0 and not (self.unit or self.states or self.zero_below or self.parts)
 
 
 class Table(BaseModel):
@@ -88,10 +93,12 @@ class Table(BaseModel):
 
 
 class Place(NamedTuple):
-    """The position of a point's value: row and lane."""
+    """The position of a point's value: row and lane; the signal and the text of a value that is of a path."""
 
     row: str
     lane: int
+    signal: Signal | None = None
+    text: str | None = None
 
 
 class TableRule(NamedTuple):
@@ -102,16 +109,26 @@ class TableRule(NamedTuple):
     row_kind: RowKind
     device: tuple[str, ...]
 
+    @property
+    def is_plain(self) -> bool:
+        """True if a point's value is the metric's value, and its series is of the sender's device."""
+        return self.rule.is_plain and not self.device
+
     def place(self, attributes: Mapping[str, str]) -> Place | None:
         """Return the position of a point with these attributes; None if the rule is not for it."""
         if any(attributes.get(name) not in values for name, values in self.rule.where.items()):
             return None
         row = next((attributes[name] for name in self.row if attributes.get(name)), "")
+        text = attributes.get(self.rule.lane, "")
+        if self.rule.lane in self.row:
+            row, text = (_OBJECT.sub(r"\1", row), _OBJECT.sub(r"\2", row)) if _OBJECT.match(row) else ("", "")
+        if row and self.row_kind is RowKind.ROW_KIND_GPU:
+            row = pci_address(row)
         if not row or len(row) > LONGEST_NAME:
             return None
+        row = self.rule.prefix + row
         if not self.rule.lane:
             return Place(row, NO_INDEX)
-        text = attributes.get(self.rule.lane, "")
         if not (text.isascii() and text.isdecimal() and len(text) < 4):
             return None
         lane = int(text) - self.rule.first

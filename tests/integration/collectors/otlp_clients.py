@@ -1,6 +1,7 @@
 """A running OTLP collector, and clients of it."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -38,7 +39,7 @@ class Listening:
     ) -> otlp.ExportMetricsServiceResponse:  # fmt: skip
         """Send a request by gRPC; raises AioRpcError."""
         body = request if isinstance(request, bytes) else request.SerializeToString()
-        address = f"localhost:{self.ports['grpc']}"
+        address = f"127.0.0.1:{self.ports['grpc']}"
         options = [("grpc.max_send_message_length", -1)]
         async with (
             grpc.aio.insecure_channel(address, options) if credentials is None
@@ -53,10 +54,10 @@ class Listening:
     ) -> tuple[int, dict[str, str], bytes]:
         """Send a body by HTTP; return status, headers and body of the answer."""
         headers = {"Content-Type": content_type} | ({"Content-Encoding": encoding} if encoding else {})
-        url = f"{'http' if ssl is None else 'https'}://localhost:{self.ports['http']}{path}"
+        url = f"{'http' if ssl is None else 'https'}://127.0.0.1:{self.ports['http']}{path}"
         async with (
             aiohttp.ClientSession(auto_decompress=False) as session,
-            session.post(url, data=body, headers=headers, ssl=ssl or True) as answer,
+            session.post(url, data=io.BytesIO(body), headers=headers, ssl=ssl or True) as answer,
         ):
             return answer.status, dict(answer.headers), await answer.read()
 

@@ -1,14 +1,23 @@
 """Tests the OTLP collector with real clients of gRPC and HTTP: what is read, what is answered, and who is refused."""
 
+import asyncio
 import gzip
+import ssl
 import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import ANY
 
+import grpc
+import grpc.aio
+import orjson
 import pytest
 
 from collectors.otlp.v1 import otlp_lite_pb2 as otlp
 from streams.fabric.catalogue import Metric
+from tests.fixtures.certificates import CertificateAuthority
 from tests.fixtures.otlp_requests import Given, message
-from tests.integration.collectors.otlp_clients import listening
+from tests.integration.collectors.otlp_clients import JSON, listening
 
 SWP1 = {"interface": "swp1"}
 OUT = "nvswitch_interface_if_out_octets"
@@ -16,7 +25,7 @@ OUT = "nvswitch_interface_if_out_octets"
 
 async def test_values_of_cumulus_have_our_units_by_grpc() -> None:
     """`oper_state` 2 is down, 1e-254 is no bit error rate but 0, and the bias is in amperes."""
-    channel = {"interface": "swp1", "channel": "1"}
+    channel = {"port": "1", "channel": "1"}
     first_ns = time.time_ns() - 5_000_000_000
     async with listening() as now:
         for state, at_ns in ((2.0, first_ns), (1.0, first_ns + 1_000_000_000)):
@@ -63,3 +72,152 @@ async def test_a_small_request_that_decompresses_to_more_than_the_limit_is_refus
         assert status == 413
         assert otlp.Status.FromString(answer).code == 8
         assert (await now.post(message({OUT: [Given(1, SWP1)]}).SerializeToString()))[0] == 200
+
+
+EXAMPLE = """{"resourceMetrics": [{"resource": {"attributes": [
+  {"key": "net.host.name", "value": {"stringValue": "leaf1"}}], "unknown": 1},
+ "scopeMetrics": [{"scope": {"name": "x"}, "metrics": [
+ {"name": "nvswitch_interface_if_out_octets", "description": "octets", "metadata": [], "gauge": {"dataPoints": [
+  {"attributes": [{"key": "interface", "value": {"stringValue": "swp1"}}], "timeUnixNano": "TIME", "asDouble": 5},
+  {"attributes": [{"key": "interface", "value": {"stringValue": "swp2"}}], "timeUnixNano": TIME, "asInt": "6"},
+  {"attributes": [{"key": "interface", "value": {"stringValue": "swp3"}}], "timeUnixNano": "TIME",
+   "asDouble": "NaN"}]}},
+ {"name": "h", "histogram": {"dataPoints": [{"count": "1"}], "aggregationTemporality": 2}}]}]}]}"""
+"""The form of Cumulus' documentation."""
+
+
+async def test_json_is_read_and_answered_as_json() -> None:
+    """Numbers are numbers or strings; unknown fields are ignored."""
+    async with listening() as now:
+        body = EXAMPLE.replace("TIME", str(time.time_ns())).encode()
+        for sent, encoding in ((body, ""), (gzip.compress(body), "gzip")):
+            status, headers, answer = await now.post(sent, JSON, encoding)
+            assert (status, headers["Content-Type"].partition(";")[0]) == (200, JSON)
+            assert orjson.loads(answer)["partialSuccess"]["rejectedDataPoints"] == "1"
+        await now.until(lambda: len(now.values(Metric.TX_BYTES)) >= 2)
+        assert set(now.values(Metric.TX_BYTES)) == {("swp1", 5), ("swp2", 6)}
+        assert await now.post(b"{}", JSON) == (200, ANY, b"{}")
+
+
+_GOOD = message({OUT: [Given(1, SWP1)]}).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "status"),
+    [
+        (b"\xff\xff", {}, 400),
+        (b"[1]", {"content_type": JSON}, 400),
+        (b'{"resourceMetrics": {}}', {"content_type": JSON}, 400),
+        (b'{"resourceMetrics": [{"scopeMetrics": [{"metrics": [3]}]}]}', {"content_type": JSON}, 400),
+        (b'{"resourceMetrics": [{"resource": {"attributes": [{"value": 1}]}}]}', {"content_type": JSON}, 400),
+        (b"[" * 100_000, {"content_type": JSON}, 400),
+        (gzip.compress(_GOOD)[:-9], {"encoding": "gzip"}, 400),
+        (_GOOD, {"encoding": "gzip"}, 400),
+        (_GOOD, {"encoding": "zstd"}, 400),
+        (_GOOD, {"content_type": "text/plain"}, 415),
+        (_GOOD, {"path": "/v1/traces"}, 404),
+        (bytes(17 << 20), {"content_type": JSON}, 413),
+        (gzip.compress(bytes(17 << 20)), {"content_type": JSON, "encoding": "gzip"}, 413),
+        (b"", {}, 200),
+        (_GOOD, {"encoding": "none"}, 200),
+        (gzip.compress(_GOOD[:20]) + gzip.compress(_GOOD[20:]), {"encoding": "gzip"}, 200),
+    ],
+)  # fmt: skip
+async def test_bad_requests_are_refused_and_the_next_one_is_read(
+    body: bytes, options: dict[str, str], status: int
+) -> None:
+    async with listening() as now:
+        assert (await now.post(body, **options))[0] == status
+        assert (await now.post(_GOOD))[0] == 200
+        await now.until(lambda: ("swp1", 1) in now.values(Metric.TX_BYTES))
+
+
+@pytest.mark.parametrize(
+    ("body", "compression", "code"),
+    [
+        (b"\xff\xff", grpc.Compression.NoCompression, grpc.StatusCode.INVALID_ARGUMENT),
+        (bytes(65 << 20), grpc.Compression.NoCompression, grpc.StatusCode.RESOURCE_EXHAUSTED),
+        (bytes(70 << 20), grpc.Compression.Gzip, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    ],
+)
+async def test_bad_requests_by_grpc_are_refused_and_the_next_one_is_read(
+    body: bytes, compression: grpc.Compression, code: grpc.StatusCode
+) -> None:
+    async with listening() as now:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await now.export(body, compression=compression)
+        assert refused.value.code() is code
+        await now.export(_GOOD, compression=grpc.Compression.Gzip)
+        await now.until(lambda: ("swp1", 1) in now.values(Metric.TX_BYTES))
+
+
+async def test_an_unknown_sender_is_refused() -> None:
+    async with listening(targets=[{"name": "leaf1", "addresses": ["192.0.2.7"]}]) as now:
+        assert (await now.post(_GOOD))[0] == 403
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await now.export(_GOOD)
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert now.metrics.value("not_admitted", "unknown senders") == 2
+
+
+async def test_a_sender_past_its_limit_receives_the_time_of_a_repetition() -> None:
+    """The rest of the second, as RetryInfo and as Retry-After; the next second is free."""
+    many = message({OUT: [Given(1, {"interface": f"swp{number}"}) for number in range(100)]}).SerializeToString()
+    async with listening(max_updates_per_s=10) as now:
+        codes = [(await now.post(many))[:2] for _ in range(2)]
+        assert [code for code, _ in codes] == [200, 429] and codes[1][1]["Retry-After"] == "1"
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await asyncio.gather(now.export(many), now.export(many), now.export(many))
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        details = dict(refused.value.trailing_metadata())["grpc-status-details-bin"]
+        info = otlp.RetryInfo.FromString(otlp.Status.FromString(details).details[0].value)
+        assert 0 < info.retry_delay.seconds + info.retry_delay.nanos / 1e9 <= 1
+
+
+async def test_senders_wait_while_nothing_can_be_published() -> None:
+    """A full buffer answers with a time; what was accepted before is counted as refused by the publisher."""
+    async with listening() as now:
+        now.published.is_full = True
+        statuses = set()
+        while 429 not in statuses:
+            statuses.add((await now.post(_GOOD))[0])
+            await asyncio.sleep(0.05)
+        assert statuses == {200, 429}
+        now.published.is_full = False
+        for _ in range(1000):  # the sender repeats its request
+            if (await now.post(_GOOD))[0] == 200:
+                break
+            await asyncio.sleep(0.05)
+        else:
+            raise AssertionError("still refused")
+
+
+async def test_with_a_ca_only_the_certificate_of_a_target_is_admitted(tmp_path: Path) -> None:
+    """By both protocols; the name in the certificate is the target's."""
+    authority = CertificateAuthority(tmp_path / "ca")
+    own = authority.signed("collector")
+    settings: dict[str, Any] = {
+        "cert_file": own[0],
+        "key_file": own[1],
+        "client_ca_file": authority.file,
+        "targets": [{"name": "leaf1"}],
+    }
+
+    def of(name: str) -> tuple[grpc.ChannelCredentials, ssl.SSLContext]:
+        certificate, key = authority.signed(name)
+        context = ssl.create_default_context(cafile=authority.file)
+        context.load_cert_chain(certificate, key)
+        pair = key.read_bytes(), certificate.read_bytes()
+        return grpc.ssl_channel_credentials(authority.file.read_bytes(), *pair), context
+
+    async with listening(**settings) as now:
+        for name, status in (("leaf1", 200), ("leaf2", 403)):
+            credentials, context = of(name)
+            assert (await now.post(_GOOD, ssl=context))[0] == status
+            if status == 200:
+                await now.export(_GOOD, credentials)
+                continue
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await now.export(_GOOD, credentials)
+            assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        await now.until(lambda: ("swp1", 1) in now.values(Metric.TX_BYTES))
