@@ -26,6 +26,7 @@ from tests.worlds.observations import (
     up,
 )
 from tests.worlds.small_fabric import begun, topology
+from tests.worlds.small_world import SmallWorld, play, recorded
 
 HOUR = 3600
 
@@ -182,6 +183,19 @@ def test_both_ends_are_its_evidence() -> None:
     (one,) = last(_downs([down(LEAF, 0)]))
     assert (one.confidence, one.coverage and one.coverage.missing) == (0.6, (HOST,))
     assert one.summary == "p1-h1/e0 -- p1-l0/d1 is down"
+
+
+@pytest.mark.parametrize("silent", [(-100, 400), (95, 400), (-100, 1100)], ids=["before", "at the cut", "long"])
+def test_an_end_that_is_read_again_raises_the_confidence(silent: tuple[float, float]) -> None:
+    """The switch at the other end was silent when the cable was cut; with its next reading both ends show the link."""
+    link = next(iter(topology().links.values()))
+    world = SmallWorld(
+        down={f"{link.lower.device}/{link.lower.port}": [(100, 2000)]}, not_polled={link.upper.device: [silent]}
+    )
+    found = [one for one in play(recorded(world, 1500)) if isinstance(one, Finding)]
+    downs = [one for one in found if one.condition is Condition.LINK_DOWN]
+    assert [one.confidence for one in downs] == [0.6, 0.95]
+    assert [len(one.coverage.missing) if one.coverage else None for one in downs] == [1, 0]
 
 
 def test_the_far_end_dates_an_up_of_which_the_event_was_lost() -> None:
