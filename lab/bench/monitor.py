@@ -28,7 +28,7 @@ from streams.wire.topics import ADMIN, READER
 
 LOAD, BENCH = "load", "bench"
 COSTS_EVERY_S = 1.0
-ROWS_EVERY_S = 1.0
+ROWS_EVERY_S, ROWS_EVERY_QUICK_S = 1.0, 5.0
 """A sample with new rows costs 15 ms of CPU, which is counted as ClickHouse's; a sample without costs about 1 ms."""
 LAGS_EVERY_S = 5.0
 RECOVERED_WITHIN_S = 120.0
@@ -125,7 +125,7 @@ class Monitor:
             # ClickHouse is down or restarting; the supervisor restarts it.
             with suppress(Retry):
                 await asyncio.to_thread(self.row_ages.sample, self._clickhouse)
-            await asyncio.sleep(ROWS_EVERY_S)
+            await asyncio.sleep(ROWS_EVERY_QUICK_S if self.params.quick else ROWS_EVERY_S)
 
     async def _sample_lag(self) -> None:
         async with open_group_lag(self.settings.kafka.of_part(ADMIN)) as group_lag:

@@ -48,7 +48,7 @@ def report_lines(report: Report, load_s: float = 1.0) -> Iterator[str]:
     yield ""
     yield from _stages(report)
     yield ""
-    yield _spread("sample to row in ClickHouse, as sampled each second", report.sample_to_row_s)
+    yield _spread("sample to row in ClickHouse, as sampled each second (quick: 5 s)", report.sample_to_row_s)
     yield _spread("third link-down event to finding", report.flap_to_finding_s)
     yield _spread("link down for 30 s to finding", report.down_to_finding_s)
     yield ""

@@ -8,10 +8,8 @@ the group decides the ownership.
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from aiokafka import TopicPartition
@@ -21,46 +19,13 @@ from streams.runtime.ordered_input import Chunk, Chunker, InputSource
 from streams.wire.batch_fetch import drain_fetched, wait_for_fetch
 from streams.wire.standalone_consumer import AWAY, open_consumer
 
-FULL_PER_S = 100.0
-"""From this rate of messages per second on, a fetch waits for the longest time; below, in proportion to the rate."""
-_WORTH_MESSAGES = 2.0
-"""The fewest expected messages for which a fetch waits, because brokers also answer empty fetches after their time. At
-four messages a second, a fetch of 20 ms was requested 28 times a second."""
-_LOOK_EVERY_S = 1.0
-
-
-@dataclass(slots=True)
-class FetchPacer:
-    """Decides from the last second's rate how long a fetch of a busy topic may wait for data.
-
-    A fetch costs as much as about fifty of its messages, and ten times that with the resulting turns of all owners and
-    their Progress: a tenth of the largest fabric, fetched eighteen times a second, took as much CPU as half of it. So a
-    topic is fetched twice a second, in batches that a stage processes at once. If a batch would have fewer than two
-    messages, each message is fetched at once.
-    """
-
-    most_s: float
-    wait_s: float = 0.0
-    """The longest wait of the next fetch; 0: it is answered with the first message."""
-    _since_s: float = 0.0
-    _count: int = 0
-
-    def on_fetch(self, messages: int, now_s: float) -> None:
-        """Count the messages of a fetch that ended now."""
-        self._count += messages
-        lasted_s = now_s - self._since_s
-        if lasted_s < _LOOK_EVERY_S:
-            return
-        rate = self._count / lasted_s
-        wait_s = self.most_s * min(1.0, rate / FULL_PER_S)
-        self.wait_s = wait_s if wait_s * rate >= _WORTH_MESSAGES else 0.0
-        self._since_s, self._count = now_s, 0
-
-
 log = logging.getLogger(__name__)
 
 _ENOUGH_BYTES = 4 << 20
-"""A fetch with this much data is answered at once: more than the largest fabric sends in 0.5 s (5 MB/s, compressed)."""
+"""A fetch with this much data is answered at once: more than the largest fabric sends in 0.5 s (5 MB/s, compressed).
+All others wait for `bulk_s`: a fetch costs as much as about fifty of its messages, and ten times that with the
+resulting turns of all owners and their Progress. A tenth of the largest fabric, fetched eighteen times a second, took
+as much CPU as half of it."""
 _PARTITION_BYTES = 4 << 20
 _QUIET_WAIT_S = 0.5
 _AGAIN_S = 0.5
@@ -82,13 +47,11 @@ class BulkReader:
         bulk_s: float,
         group: Group,
         take: Callable[[Chunk, int], Awaitable[None]],
-        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kafka = kafka
-        self._pace = FetchPacer(bulk_s)
+        self._wait_ms = round(bulk_s * 1000)
         self._group = group
         self._take = take
-        self._now_s = now_s
         self._requested: dict[TopicPartition, int] = {}
         self._news = asyncio.Event()
         self._generation: int | None = None
@@ -107,9 +70,9 @@ class BulkReader:
     async def run(self) -> None:
         """Read until cancelled; after an outage of the brokers, continue at the last positions."""
         while True:
-            options = self._kafka.client_options() | {"max_partition_fetch_bytes": _PARTITION_BYTES}
+            sizes = {"max_partition_fetch_bytes": _PARTITION_BYTES, "fetch_min_bytes": _ENOUGH_BYTES}
             try:
-                async with open_consumer(options, wait_ms=int(_QUIET_WAIT_S * 1000)) as consumer:
+                async with open_consumer(self._kafka.client_options() | sizes, self._wait_ms) as consumer:
                     while True:
                         await self._step(consumer)
             except AWAY as error:
@@ -142,8 +105,6 @@ class BulkReader:
         if self._group.generation() != generation:
             return
         ends = {tp: consumer.highwater(tp) for tp in fetched}
-        self._pace.on_fetch(sum(map(len, fetched.values())), self._now_s())
-        self._gather(consumer)
         for tp, records in fetched.items():
             # Sets the ends one by one, or events of the last partition would wait until the others were processed.
             self._ends[tp.topic, tp.partition] = ends[tp]
@@ -165,13 +126,6 @@ class BulkReader:
             consumer.assign([TopicPartition(*tp) for tp in self._chunker.positions])
         for tp, offset in (self._chunker.positions if fresh else wanted).items():
             consumer.seek(TopicPartition(*tp), offset)
-
-    def _gather(self, consumer: Any) -> None:
-        """Set the longest wait and the sufficient size of the next fetch."""
-        fetcher = consumer._fetcher  # noqa: SLF001 — there is no public way to change it from fetch to fetch
-        wait_s = self._pace.wait_s
-        fetcher._fetch_min_bytes = _ENOUGH_BYTES if wait_s else 1  # noqa: SLF001 — as above
-        fetcher._fetch_max_wait_ms = int((wait_s or _QUIET_WAIT_S) * 1000)  # noqa: SLF001 — as above
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

@@ -34,6 +34,8 @@ _QUIET_MS = 200
 """After this time without a record, the topic is read to its end, and only the newest version needs to be built."""
 
 DIGEST_CHARACTERS = 12
+_WAIT_MS = 5000
+"""The longest wait of a fetch; it ends with the first record, and this consumer never seeks."""
 
 
 class InventoryReader:
@@ -55,7 +57,7 @@ class InventoryReader:
         await retry(self._follow, AWAY, _RETRY, before_wait=lambda failure: log.warning("inventory: %s", failure.error))
 
     async def _follow(self, _: int) -> None:
-        async with open_at_beginning(self._kafka, (self._inventory, self._jobs)) as consumer:
+        async with open_at_beginning(self._kafka, (self._inventory, self._jobs), _WAIT_MS) as consumer:
             while True:
                 fetched = await consumer.getmany(timeout_ms=_QUIET_MS if self._waiting else 500)
                 for records in fetched.values():

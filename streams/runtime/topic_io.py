@@ -53,9 +53,12 @@ async def read_newest(kafka: KafkaSettings, topic: Topic) -> CompactedTopic:
 
 
 @asynccontextmanager
-async def open_at_beginning(kafka: KafkaSettings, topics: Iterable[Topic]) -> AsyncIterator[Any]:
-    """Return a consumer of all partitions of each topic, at their beginning."""
-    async with open_consumer(kafka.client_options(), wait_ms=500) as consumer:
+async def open_at_beginning(kafka: KafkaSettings, topics: Iterable[Topic], wait_ms: int = 500) -> AsyncIterator[Any]:
+    """Return a consumer of all partitions of each topic, at their beginning.
+
+    A fetch without data waits for `wait_ms`, and a later seek waits for it.
+    """
+    async with open_consumer(kafka.client_options(), wait_ms=wait_ms) as consumer:
         assigned = [TopicPartition(topic.name, i) for topic in topics for i in range(kafka.partitions.count(topic))]
         consumer.assign(assigned)
         await consumer.seek_to_beginning(*assigned)

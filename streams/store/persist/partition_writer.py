@@ -244,7 +244,7 @@ class PartitionWriter:
         match latency:
             case _ if not block.rows and not block.rejected:
                 # No row waits to become visible: records without rows, such as progress, only advance the offset.
-                return max(params.linger_s, params.linger_max_s)
+                return max(params.linger_s, params.linger_background_s)
             case LatencyClass.PROMPT:
                 more_expected = False
             case LatencyClass.STEADY | LatencyClass.BACKGROUND:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _FETCH_BYTES = 2 << 20
 """Limit of a partition's compressed fetch: two seconds of the largest fabric; each active partition may queue two."""
 
-_FETCH_MAX_WAIT_MS = 500
+_FETCH_MAX_WAIT_MS = 1000
 _FETCH_MIN_BYTES = 4 << 20
 """The broker waits for this size or this time, because a response names all 45 partitions and costs broker and sink the
 same with few records. The wait adds to a row's age."""

@@ -80,9 +80,6 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
         (driver.Consumer._new_consumer_thread, "AIOKafkaConsumerThread(self, loop=self.loop, beacon=self.beacon)"),
         # The thread receives a new assignment, in the thread, before anything of it is handed out.
         (driver.ConsumerRebalanceListener.on_partitions_assigned, "self._thread.on_partitions_assigned("),
-        # What a fetch waits for, and how long, is read from these at each fetch.
-        (Fetcher._get_actions_per_node, "self._fetch_max_wait_ms,"),
-        (Fetcher._get_actions_per_node, "self._fetch_min_bytes,"),
         (Fetcher._get_actions_per_node, "elif tp_state.paused:"),
         (aiokafka.AIOKafkaConsumer.start, "fetch_max_wait_ms=self._fetch_max_wait_ms"),
         # The consumer's thread runs on the loop that it is given, and closes it.

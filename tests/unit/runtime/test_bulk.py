@@ -1,35 +1,10 @@
-"""Fetches of busy topics wait for a batch, those of quiet topics return at once, and neither has gaps."""
-
-import pytest
+"""The chunks of fetches have no gaps, and only periodic messages wait for a batch."""
 
 from streams.runtime.bindings import BINDINGS
-from streams.runtime.bulk import FULL_PER_S, FetchPacer
 from streams.runtime.ordered_input import CHUNK_RECORDS, Chunker, OrderedInput
 from streams.wire import topics
 from tests.fakes.chunk_source import FakeChunkSource, chunk
 from tests.fixtures.runtime_bindings import FIRST, FakeRecord
-
-
-def pacer_at(per_s: float, seconds: int = 3) -> FetchPacer:
-    pacer = FetchPacer(0.2)
-    for tenth in range(seconds * 10):
-        pacer.on_fetch(round(per_s / 10), tenth / 10)
-    return pacer
-
-
-@pytest.mark.parametrize(("per_s", "wait_s"), [(5, 0), (20, 0), (50, 0.1), (FULL_PER_S, 0.2), (10 * FULL_PER_S, 0.2)])
-def test_a_fetch_waits_the_longer_the_busier_its_topic_is(per_s: float, wait_s: float) -> None:
-    """For some hundred devices with an interval of 10 s, the wait is proportional to their number."""
-    assert pacer_at(per_s).wait_s == pytest.approx(wait_s, abs=0.02 if per_s == 50 else 0)
-
-
-def test_a_fetch_after_a_busy_time_does_not_wait() -> None:
-    """A fetch that waits returns at least two messages."""
-    assert all(pacer_at(rate).wait_s * rate >= 2 or pacer_at(rate).wait_s == 0 for rate in range(10, 200, 10))
-    pacer = pacer_at(2000)
-    for second in range(4, 7):
-        pacer.on_fetch(0, second)
-    assert pacer.wait_s == 0.0
 
 
 def test_chunks_are_contiguous_over_gaps_from_compaction() -> None:
