@@ -18,6 +18,7 @@ from streams.fabric.ids import Port
 from streams.fabric.inventory import Device, Inventory, Link
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.locality.groups import natural_key
+from streams.report.nic_planes import NicPlace, nic_places
 from streams.wire.models import Facts, Source
 
 _SEPARATOR = re.compile(r"[-_.]")
@@ -118,8 +119,9 @@ class DraftStructure:
         self._doubt("devices", "", "plane", "planes are the parts of the switches that only hosts join")
         return {name: order.index(number) for name, number in part_of.items() if number in order}
 
-    def rails(self, planes: Mapping[str, int | None]) -> dict[Port, int]:
-        """Return the rail of each linked port of a host: its position among the ports of its plane, by name."""
+    def rails(self, planes: Mapping[str, int | None], places: Mapping[Port, NicPlace] | None = None) -> dict[Port, int]:
+        """Return the rail of each linked port of a host: by its place, else its position in its plane by name."""
+        places = places or {}
         by_host: dict[str, list[tuple[Port, str]]] = defaultdict(list)
         for a, z in self._edges:
             if (a.device in self._hosts) != (z.device in self._hosts):
@@ -130,11 +132,13 @@ class DraftStructure:
         for ends in by_host.values():
             seen: Counter[int | None] = Counter()
             for near, leaf in sorted(ends, key=lambda pair: natural_key(pair[0].port)):
-                plane = planes.get(leaf)
-                rails[near] = seen[plane]
+                place = places.get(near, NicPlace())
+                plane = planes.get(leaf, place.plane)
+                rails[near] = seen[plane] if place.rail is None else place.rail
                 seen[plane] += 1
                 rails_of[leaf].add(rails[near])
-        self._doubt("links", "", "rail", "rails are numbered by the order of a host's ports by name")
+        if any(places.get(near, NicPlace()).rail is None for near in rails):
+            self._doubt("links", "", "rail", "rails are numbered by the order of a host's ports by name")
         for leaf, found in rails_of.items():
             if len(found) > 1 and len(rails_of) > len(set(planes.values()) or {0}):
                 self._doubt("devices", leaf, "", f"it has links of rails {', '.join(map(str, sorted(found)))}")
@@ -227,7 +231,9 @@ class _Drafting:
         pods, planes = structure.pods(tiers, self._devices), structure.planes(tiers)
         planes |= {name: device.plane for name, device in self._devices.items() if device.plane is not None}
         devices = tuple(self._device(name, name in hosts, tiers, pods, planes) for name in names)
-        drafted = _links(edges, hosts, planes, structure.rails(planes))
+        places = {Port(host, port): place for host in hosts if host in self._facts
+                  for port, place in nic_places(self._facts[host]).items()}  # fmt: skip
+        drafted = _links(edges, hosts, planes, structure.rails(planes, places), places)
         links = tuple(self._links.get(_edge(link.a, link.z), link) for link in drafted)
         if any(link.speed_bps is None for link in links):
             self._doubt("links", "", "speed_bps", "LLDP has no speeds")
@@ -317,15 +323,16 @@ def _edge(a: Port, z: Port) -> tuple[Port, Port]:
 
 
 def _links(
-    edges: Iterable[tuple[Port, Port]], hosts: set[str], planes: Mapping[str, int], rails: Mapping[Port, int]
-) -> Iterable[Link]:
+    edges: Iterable[tuple[Port, Port]], hosts: set[str], planes: Mapping[str, int], rails: Mapping[Port, int],
+    places: Mapping[Port, NicPlace],
+) -> Iterable[Link]:  # fmt: skip
     for a, z in edges:
         if (a.device in hosts) == (z.device in hosts):
             plane = planes.get(a.device)
             yield Link(*a, *z, "fabric-link", None, plane if plane == planes.get(z.device) else None)
         else:
             near, far = (a, z) if a.device in hosts else (z, a)
-            yield Link(*near, *far, HOST_LINK, rails[near], planes.get(far.device))
+            yield Link(*near, *far, HOST_LINK, rails[near], planes.get(far.device, places.get(near, NicPlace()).plane))
 
 
 def _port_names(found: Iterable[Facts]) -> dict[str, str]:

@@ -90,6 +90,38 @@ def test_names_of_other_sources_are_resolved() -> None:
     assert {device.name: device.gpus for device in draft.inventory.devices} == {"h1.example.net": 8, "leaf1": 0}
 
 
+def card(rail: int, plane: int, names: str) -> Component:
+    """Return a port of a card with four planes and one RDMA device, with the name of its netdev."""
+    return Component(f"mlx5_{rail}/{3 * plane + 3}", "nic",
+                     alias=(names.format(rail=rail, plane=plane), f"0000:{rail}a:00.{plane}"))  # fmt: skip
+
+
+@pytest.mark.parametrize(("names", "rails"), [
+    ("eth_r{rail}_p{plane}", {3, 5}), ("eth_p{plane}_r{rail}", {3, 5}), ("ens{rail}f{plane}np{plane}", {0, 1}),
+])  # fmt: skip
+def test_planes_that_share_leaves_are_those_of_the_cards(names: str, rails: set[int]) -> None:
+    """By the names of netdevs, which have the rail too, or by the functions of a card."""
+    ends = [(rail, plane) for rail in (3, 5) for plane in range(4) if (rail, plane) != (3, 0) or rails != {3, 5}]
+    draft = draft_inventory([
+        facts("h1", Source.SOURCE_NIC, components=tuple(card(*end, names) for end in ends)),
+        facts("h1", Source.SOURCE_HOST, *((f"mlx5_{r}/{3 * p + 3}", "leaf1", f"{r}/{p}") for r, p in ends)),
+    ])  # fmt: skip
+    numbers = dict(zip((3, 5), sorted(rails), strict=True))
+    assert {(link.z_port, link.rail, link.plane) for link in draft.inventory.links} == {
+        (f"{rail}/{plane}", numbers[rail], plane) for rail, plane in ends
+    }  # fmt: skip
+    assert ("rail" in {doubt.column for doubt in draft.doubts if doubt.table == "links"}) is (rails == {0, 1})
+
+
+def test_two_devices_of_one_card_are_no_planes() -> None:
+    """Each function has an RDMA device of its own: they are two rails."""
+    nics = tuple(Component(f"mlx5_{n}", "nic", alias=(f"mlx5_{n}/1", f"0000:1a:00.{n}")) for n in range(2))
+    draft = draft_inventory([
+        facts("h1", Source.SOURCE_HOST, ("mlx5_0", "leaf1", "1"), ("mlx5_1", "leaf1", "2"), components=nics),
+    ])  # fmt: skip
+    assert [(link.rail, link.plane) for link in draft.inventory.links] == [(0, None), (1, None)]
+
+
 def test_doubtful_links_and_devices_are_marked() -> None:
     """A link that one end reports, a neighbor that reports nothing, and two neighbors at one port."""
     draft = draft_inventory([
