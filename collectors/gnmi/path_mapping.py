@@ -22,6 +22,7 @@ Read = Callable[[values.Scalar], float | str | None]
 _READERS: dict[str, Read] = {
     "number": values.number, "oper_up": values.oper_up, "admin_up": values.admin_up, "port_speed": values.port_speed,
     "session_up": values.session_up, "unix_ns": values.unix_ns, "text": values.text, "flag": values.flag,
+    "stormed": values.stormed,
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from streams.fabric.catalogue import BY_NAME
 COMMON = "openconfig"
 Mode = Literal["sample", "on_change"]
 Encoding = Literal["proto", "json_ietf", "json", "ascii"]
-Reader = Literal["number", "oper_up", "admin_up", "port_speed", "session_up", "unix_ns", "text", "flag"]
+Reader = Literal["number", "oper_up", "admin_up", "port_speed", "session_up", "unix_ns", "text", "flag", "stormed"]
 
 
 class _Strict(BaseModel):

@@ -175,6 +175,11 @@ def session_up(value: Scalar) -> float | None:
     return _SESSION.get(_lower_text(value))
 
 
+def stormed(value: Scalar) -> float | None:
+    """Return 1 for a queue that SONiC's PFC watchdog holds, 0 for one that it does not hold."""
+    return {"STORMED": 1.0, "OPERATIONAL": 0.0}.get(_lower_text(value))
+
+
 def _lower_text(value: Scalar) -> str:
     return value.rpartition(":")[2].strip().upper().replace("-", "_") if isinstance(value, str) else ""
 

@@ -14,6 +14,7 @@ USUAL_GAUGES = {
     Metric.SPEED_BPS: LINE_BPS, Metric.MODULE_TEMPERATURE_C: 48.0, Metric.RX_POWER_DBM: -1.2, Metric.TX_POWER_DBM: 0.8,
     Metric.BIAS_MA: 7.0, Metric.PRE_FEC_BER: 1e-9, Metric.PCIE_WIDTH_LANES: 16.0, Metric.PCIE_SPEED_GTPS: 32.0,
     Metric.PCIE_WIDTH_MAX_LANES: 16.0, Metric.PCIE_SPEED_MAX_GTPS: 32.0, Metric.BFD_SESSION_UP: 1.0,
+    Metric.CREDITS_USED: 0.0, Metric.PFC_WATCHDOG_STORMED: 0.0,
 }  # fmt: skip
 """The readings of gauges of a healthy port."""
 

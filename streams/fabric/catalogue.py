@@ -169,6 +169,13 @@ class Metric(IntEnum):
     PLR_RX_UNCORRECTABLE = 254, _COUNTER, "codes"
     PLR_TX_RETRIES = 255, _COUNTER, "codes"
     PLR_TX_RETRY_EVENTS = 256, _COUNTER, "events"
+    TRIMMED_PACKETS = 228, _COUNTER, "packets"
+    TRIMMED_TX_PACKETS = 229, _COUNTER, "packets"
+    TRIMMED_DROPPED_PACKETS = 230, _COUNTER, "packets"
+    CREDITS_USED = 235, _GAUGE, "credits", "channel"
+    CREDITS_FREED = 236, _COUNTER, "credits", "channel"
+    PFC_WATCHDOG_STORMED = 240, _GAUGE, "bool", "queue"
+    PFC_WATCHDOG_RESTORES = 241, _COUNTER, "events", "queue"
 
 
 COUNTERS = tuple(m for m in Metric if m.counter)

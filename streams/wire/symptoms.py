@@ -57,6 +57,7 @@ class SymptomKind(IntEnum):
     POWER_CAPPED = 40
     POWER_RESTORED = 41
     POWER_BRAKE_COUNTED = 42
+    WATCHDOG_STORM_ENDED = 43
 
 
 class PortChange(IntEnum):
@@ -124,6 +125,8 @@ class IncastReason(IntEnum):
     STALLED_ON_PCIE = 4
     DROPPED_BY_HOST = 5
     DELAYED = 6
+    TRIMMED = 7
+    TRIMMED_DROPPED = 8
 
 
 class CongestionState(IntEnum):
@@ -137,6 +140,7 @@ class CongestionState(IntEnum):
     SLOWED_BY_CNP = 6
     SLOWED_BY_LOSS = 7
     FULL = 8
+    WATCHDOG_STORM = 9
 
 
 GROWTH_KINDS = {
@@ -319,6 +323,8 @@ class PauseBegan:
     """Share of the time between the last two readings."""
     priority: int | None
     """802.1p priority; None: 802.3x pause of the whole port."""
+    by_credits: bool = False
+    """True if the peer frees no credits (CBFC); `priority` is the virtual channel."""
 
     @property
     def kind(self) -> SymptomKind:
@@ -331,13 +337,20 @@ class PauseBegan:
 
 @dataclass(frozen=True, slots=True)
 class PfcWatchdogStorm:
-    """The PFC watchdog of a switch reported at `at_ns` that a queue is permanently paused. It has no duration."""
+    """The PFC watchdog of a switch reported at `at_ns` that a queue is permanently paused."""
 
     kind: ClassVar = SymptomKind.PFC_WATCHDOG_STORM
-    state: ClassVar = CongestionState.PAUSE_RECEIVED
     queue: int | None
     """None if the report is an event, whose text is in `report`."""
     report: str
+    began_ns: int = 0
+    """The first reading that shows it; 0 for an event, which has no duration."""
+    is_stuck: bool = False
+    """True if the watchdog holds the queue while no frame of pause arrives."""
+
+    @property
+    def state(self) -> CongestionState:
+        return CongestionState.WATCHDOG_STORM if self.began_ns else CongestionState.PAUSE_RECEIVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,8 +473,10 @@ def lasting_state(payload: Payload) -> str | None:
             return "silence"
         case ClockOffset():
             return "clock"
-        case PfcWatchdogStorm() | PcieStall():
+        case PcieStall():
             return None
+        case PfcWatchdogStorm():
+            return f"congestion/{payload.state.name}" if payload.began_ns else None
         case CongestionEnded() | PauseBegan() | IncastBegan() | CnpThrottledBegan() | LinkFullBegan():
             return f"congestion/{payload.state.name}"
         case ThrottledByPauseBegan() | SlowedByCnpBegan() | SlowedByLossBegan():

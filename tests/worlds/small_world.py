@@ -19,7 +19,7 @@ from lab.world.effects import CounterIncrement, Effect, GaugeOverride, Interval
 from lab.world.fabric_arrays import FabricArrays, fabric_arrays
 from lab.world.fault_placement import FaultPlacer
 from lab.world.faults import Fault
-from lab.world.faults.congestion import Collapse, Imbalance, Incast, PauseStorm
+from lab.world.faults.congestion import Collapse, Imbalance, Incast, PauseStorm, StalledCredits, StoppedQueue
 from lab.world.faults.devices import ClockSkew, Reboot, SilentDevice
 from lab.world.faults.hosts import DegradedPcie, SlowHost, SlowRail
 from lab.world.faults.links import AdminDown, Degrading, LinkDown, ReplayedFrames
@@ -102,6 +102,17 @@ _RX, _TX, _SPEED = (Metric.RX_BYTES, NO_INDEX), (Metric.TX_BYTES, NO_INDEX), (Me
 _MARKED = (_RX, (Metric.RX_PACKETS, NO_INDEX), (Metric.ROCE_ECN_MARKED_PACKETS, NO_INDEX))
 _PFC = ((Metric.PFC_TX_FRAMES, PRIORITY), (Metric.PFC_RX_FRAMES, PRIORITY))
 _STALLED = (Metric.PCIE_STALLED_WRITE_SECONDS, NO_INDEX)
+_WATCHDOG = tuple(
+    (metric, NO_INDEX)
+    for metric in (Metric.PFC_WATCHDOG_STORMED, Metric.PFC_WATCHDOG_STORMS, Metric.PFC_WATCHDOG_RESTORES)
+)
+_TRIMMED = tuple(
+    (metric, NO_INDEX)
+    for metric in (
+        Metric.TX_BYTES, Metric.TX_PACKETS, Metric.TX_DISCARDS, Metric.TRIMMED_PACKETS, Metric.TRIMMED_TX_PACKETS,
+        Metric.TRIMMED_DROPPED_PACKETS,
+    )
+)  # fmt: skip
 KINDS = {
     "down": Kind(lambda at: LinkDown(at.link, at.interval)),
     "disabled": Kind(lambda at: AdminDown(at.link, at.port, at.interval)),
@@ -141,6 +152,13 @@ KINDS = {
     "full": Kind(lambda at: Incast(at.link, at.interval), (_SPEED, *_MARKED)),
     "pausing": Kind(
         lambda at: PauseStorm(at.link, at.port, at.interval, frames_per_s=12_000), (*_PFC, _RX, _TX, _STALLED, _SPEED)
+    ),
+    "stalled": Kind(
+        lambda at: StalledCredits(at.link, at.port, at.interval), (_RX, _TX, _SPEED, (Metric.CREDITS_USED, NO_INDEX))
+    ),
+    "stopped": Kind(lambda at: StoppedQueue(at.link, at.port, at.interval), (_TX, _SPEED, *_WATCHDOG)),
+    "trimming": Kind(
+        lambda at: Incast(at.link, at.interval, trimmed_per_s=(50_000.0, 1_000.0)), (_SPEED, *_MARKED, *_TRIMMED)
     ),
     "narrow": Kind(lambda at: DegradedPcie(at.link, at.interval)),
     "pcie_stalled": Kind(lambda at: SlowHost((at.link,), at.interval, counted=(_STALLED[0], 1.0))),
@@ -185,6 +203,12 @@ class SmallWorld:
     """Ports that are up while their BFD session is down."""
     pausing: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that pause the far side all the time, so that it sends nothing."""
+    stalled: dict[str, list[Seconds]] = field(default_factory=dict)
+    """Ports that free no credits, so that the far side sends nothing."""
+    stopped: dict[str, list[Seconds]] = field(default_factory=dict)
+    """Ports of switches with a queue that the PFC watchdog holds."""
+    trimming: dict[str, list[Seconds]] = field(default_factory=dict)
+    """Ports of hosts with an incast, for which the switch trims 50,000 packets a second and drops 1,000 of these."""
     pcie_stalled: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports whose NIC waits for its host."""
     injected: tuple[InjectedFault, ...] = ()

@@ -6,7 +6,15 @@ from typing import NamedTuple
 import numpy as np
 
 from lab.world.columns import PAUSE_FRAMES_PER_S, PRIORITY
-from lab.world.effects import CounterIncrement, Effect, Interval, QueueDelay, TrafficReduction, TrafficShift
+from lab.world.effects import (
+    CounterIncrement,
+    Effect,
+    GaugeOverride,
+    Interval,
+    QueueDelay,
+    TrafficReduction,
+    TrafficShift,
+)
 from lab.world.fabric_arrays import FabricArrays
 from lab.world.fault_placement import Fault, FaultPlacer
 from lab.world.ground_truth import BY_WINDOW, CONGESTED_AFTER_NS, Dated, GroundTruth, InjectedFault, known
@@ -21,6 +29,8 @@ _S = 10**9
 _STORM_FRAMES_PER_S = 12_500.0
 """Slightly more than the 11,921 frames of 65535 quanta that pause a port of 400 Gb/s all the time (IEEE 802.1Qbb)."""
 _STORM_USECONDS_PER_S = 0.99e6
+_ALL_CREDITS = 32_768.0
+"""The credits of a port in the example of SAI's doc/CBFC."""
 _INCAST_QUEUE_S = 0.0005
 """A full queue: 25 MB at 400 Gb/s, or the share of one port in a common buffer (choice)."""
 _COLLAPSE_QUEUE_S = 0.001
@@ -80,6 +90,46 @@ class PauseStorm:
 
 
 @dataclass(frozen=True, slots=True)
+class StalledCredits:
+    """A port frees no credits (CBFC), so that the far end sends nothing to it."""
+
+    link: Link
+    port: Port
+    interval: Interval
+
+    def effects(self, fabric: FabricArrays) -> list[Effect]:
+        waiting = fabric.port_number(self.link.z if self.port == self.link.a else self.link.a)
+        return [
+            TrafficReduction(fabric.link_number(self.link), self.interval, 0.0, sent_by=waiting),
+            GaugeOverride(waiting, Metric.CREDITS_USED, self.interval, value=_ALL_CREDITS),
+        ]
+
+    def ground_truths(self) -> list[GroundTruth]:
+        return [known(Condition.CONGESTION_PFC_STORM, self.interval, self.port)]
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedQueue:
+    """The PFC watchdog of a switch holds a queue of a port: its traffic is dropped, and no pause arrives any more."""
+
+    link: Link
+    port: Port
+    interval: Interval
+
+    def effects(self, fabric: FabricArrays) -> list[Effect]:
+        port, (start_ns, end_ns) = fabric.port_number(self.port), self.interval
+        counted = ((Metric.PFC_WATCHDOG_STORMS, start_ns), (Metric.PFC_WATCHDOG_RESTORES, end_ns))
+        return [
+            TrafficReduction(fabric.link_number(self.link), self.interval, 0.0, sent_by=port),
+            GaugeOverride(port, Metric.PFC_WATCHDOG_STORMED, self.interval, value=1.0),
+            *(CounterIncrement(port, m, Interval(at_ns, at_ns + _S), per_s=1.0) for m, at_ns in counted),
+        ]
+
+    def ground_truths(self) -> list[GroundTruth]:
+        return [known(Condition.CONGESTION_PFC_STORM, self.interval, self.port)]
+
+
+@dataclass(frozen=True, slots=True)
 class Incast:
     """More traffic arrives for a host's port than its link drains: the link is full, and packets wait in its queue.
 
@@ -95,6 +145,8 @@ class Incast:
     cnp_per_s: tuple[float, ...] = ()
     """The rate at each sender."""
     drops_per_s: float = 0.0
+    trimmed_per_s: tuple[float, float] = (0.0, 0.0)
+    """The packets that the leaf trims, and those of them that it drops."""
     utilization: float = _FULL
     queue_s: float = _INCAST_QUEUE_S
 
@@ -126,6 +178,13 @@ class Incast:
         ]
         if self.drops_per_s:
             found.append(CounterIncrement(leaf, Metric.TX_DISCARDS, interval, per_s=self.drops_per_s))
+        trimmed, dropped = self.trimmed_per_s
+        if trimmed:
+            rates = (
+                (leaf, Metric.TRIMMED_PACKETS, trimmed), (leaf, Metric.TRIMMED_TX_PACKETS, trimmed - dropped),
+                (leaf, Metric.TRIMMED_DROPPED_PACKETS, dropped),
+            )  # fmt: skip
+            found += [CounterIncrement(p, m, interval, per_s=per_s) for p, m, per_s in rates]
         return [*found, QueueDelay(nic, interval, self.queue_s)]
 
     def ground_truths(self) -> list[GroundTruth]:

@@ -67,12 +67,16 @@ def _conclusion(params: StormParams, context: Context, subject: Subject, origin:
     paused = next((end for end in ends if end != origin), None)
     victim = f"{paused.device}/{paused.port}" if paused is not None else "the far end"
     worst = max(run, key=_paused_ratio)
-    queue = f" ({name})" if (name := _queue(worst.began)) else ""
+    queue = f" ({queue})" if (queue := _queue(worst.began)) else ""
+    name = f"{origin.device}/{origin.port}"
+    stuck = any(isinstance(spell.began, PfcWatchdogStorm) and spell.began.is_stuck for spell in run)
     return Conclusion(
         subject, begin_ns, min(end_ns, FOREVER - 1), opened_ns=run.reported_ns,
         seen_ns=run.seen_ns, resolved_ns=end_ns if free_ns <= context.watermark_ns else None, over_ns=free_ns,
-        summary=f"{origin.device}/{origin.port} pauses {victim}{queue} {_duration(worst)}, no traffic passes",
-        cause=Cause.PCIE if stalls else Cause.NIC if at_host else Cause.SWITCH,
+        summary=f"the PFC watchdog of {victim}{queue} is stuck: it drops all traffic, and {name} does not pause it"
+        if stuck
+        else f"{name} {_verb(worst.began)} {victim}{queue} {_duration(worst)}, no traffic passes",
+        cause=Cause.SWITCH if stuck else Cause.PCIE if stalls else Cause.NIC if at_host else Cause.SWITCH,
         evidence=(replace(one, peer=paused) for one in _evidence(params, origin, run, worst, stalls)),
         confidence=confidence_of(run.reporters),
         coverage=link_coverage(subject, run.reporters),
@@ -86,15 +90,24 @@ def _paused_ratio(spell: StormSpell) -> float:
     return spell.began.paused_ratio if isinstance(spell.began, PauseBegan) else 0.0
 
 
+def _verb(began: PauseBegan | PfcWatchdogStorm) -> str:
+    return "frees no credits of" if isinstance(began, PauseBegan) and began.by_credits else "pauses"
+
+
 def _queue(began: PauseBegan | PfcWatchdogStorm) -> str:
     """Return the name of the queue or priority; empty if the whole port is paused."""
     if isinstance(began, PauseBegan):
-        return "" if began.priority is None else f"priority {began.priority}"
+        kind = "virtual channel" if began.by_credits else "priority"
+        return "" if began.priority is None else f"{kind} {began.priority}"
     return began.report if began.queue is None else f"queue {began.queue}"
 
 
 def _duration(worst: StormSpell) -> str:
-    return "without end, by its watchdog" if worst.is_instant else f"{_paused_ratio(worst):.0%} of the time"
+    return (
+        "without end, by its watchdog"
+        if isinstance(worst.began, PfcWatchdogStorm)
+        else f"{_paused_ratio(worst):.0%} of the time"
+    )
 
 
 def _evidence(
@@ -102,10 +115,15 @@ def _evidence(
 ) -> Iterator[Evidence]:
     """Yield evidence, first of the end that pauses, by which the root is found."""
     span = run.begin_ns, run.seen_ns
-    if worst.is_instant:
+    if isinstance(worst.began, PfcWatchdogStorm):
         name = f"{worst.reporter.device}/{worst.reporter.port}"
         statement = f"the PFC watchdog of {name} reports a pause without end"
         yield evidence_of(statement, "pfc_watchdog_storms", origin, span, comparison="")
+        return
+    if worst.began.by_credits:
+        name = f"{worst.reporter.device}/{worst.reporter.port}"
+        statement = f"{origin.device}/{origin.port} frees no credits, and {name} sends less than {params.traffic:.0%}"
+        yield evidence_of(f"{statement} of its speed", "credits_used", origin, span, 1.0, params.paused)
         return
     at = "both ends" if len(run.reporters) > 1 else f"{worst.reporter.device}/{worst.reporter.port}"
     yield evidence_of(
@@ -261,7 +279,7 @@ def _root_known_ns(_params: object, storm: Finding) -> int:
 DETECTOR = Detector(
     Condition.CONGESTION_PFC_STORM,
     version="1",
-    opens_when="pause without traffic for 3 s; traced to the root port, which sends pause and is not paused",
+    opens_when="pause or stalled credits without traffic for 3 s; traced to the root port, which is not paused itself",
     params=StormParams,
     section="storm",
     placement=None,
@@ -273,7 +291,8 @@ DETECTOR = Detector(
         child_cause=_child_cause,
     ),
     pod=PodSide(
-        StormState, Scope.LINK, _evaluate, (CongestionState.PAUSE_RECEIVED, CongestionState.PAUSE_SENT), _observe,
+        StormState, Scope.LINK, _evaluate,
+        (CongestionState.PAUSE_RECEIVED, CongestionState.PAUSE_SENT, CongestionState.WATCHDOG_STORM), _observe,
         subject_of=lambda state: state.link.subject, rebase=_rebase, merge=_merge,
     ),
 )  # fmt: skip

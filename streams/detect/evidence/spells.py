@@ -227,12 +227,12 @@ class Spell(Generic[Began]):
     @property
     def is_paused(self) -> bool:
         """Return whether the far end pauses; otherwise the reporting end does, or the spell is not about pause."""
-        return self.began.state is CongestionState.PAUSE_RECEIVED
+        return self.began.state in (CongestionState.PAUSE_RECEIVED, CongestionState.WATCHDOG_STORM)
 
     @property
     def is_instant(self) -> bool:
-        """Return whether a watchdog reported it: the state is known at one time and has no duration."""
-        return isinstance(self.began, PfcWatchdogStorm)
+        """Return whether an event of a watchdog reported it: the state is known at one time and has no duration."""
+        return isinstance(self.began, PfcWatchdogStorm) and not self.began.began_ns
 
     @property
     def strength(self) -> float:
@@ -269,12 +269,16 @@ class LinkSpells(Generic[Began]):
                 key = (reporter, observed.source, payload.state)
                 changes = {s: payload.stalled_ratio for s in self._of(key) if s.begin_ns == payload.began_ns}
                 return self._with(tuple(replace(s, stalls=changes.get(s, s.stalls)) for s in self.spells), changes)
-            case PfcWatchdogStorm():
+            case PfcWatchdogStorm(is_stuck=True):
+                key, stuck = (reporter, observed.source, payload.state), cast("Began", payload)
+                own = {s for s in self._of(key) if s.begin_ns == payload.began_ns and s.began != stuck}
+                return self._with(tuple(replace(s, began=stuck) if s in own else s for s in self.spells), own)
+            case PfcWatchdogStorm(began_ns=0):
                 at_ns = observed.at_ns
                 return self._begin(Spell(reporter, observed.source, cast("Began", payload), at_ns, at_ns, at_ns))
             case (
-                PauseBegan() | IncastBegan() | ThrottledByPauseBegan() | CnpThrottledBegan() | SlowedByCnpBegan()
-                | SlowedByLossBegan() | LinkFullBegan()
+                PauseBegan() | PfcWatchdogStorm() | IncastBegan() | ThrottledByPauseBegan() | CnpThrottledBegan()
+                | SlowedByCnpBegan() | SlowedByLossBegan() | LinkFullBegan()
             ):  # fmt: skip
                 began, begin_ns = cast("Began", payload), payload.began_ns
                 return self._begin(Spell(reporter, observed.source, began, begin_ns, observed.at_ns))

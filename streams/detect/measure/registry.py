@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from streams.detect.detectors import DETECTORS
 from streams.detect.measure.monitors.congestion_monitors import CnpMonitor, FullMonitor, LossMonitor
+from streams.detect.measure.monitors.credit_monitor import CreditMonitor
 from streams.detect.measure.monitors.event_confirmation import EventConfirmation
 from streams.detect.measure.monitors.incast_monitor import IncastMonitor
 from streams.detect.measure.monitors.late_replay import LateReplay
@@ -14,6 +15,7 @@ from streams.detect.measure.monitors.monitor import ConditionMonitor, Monitor
 from streams.detect.measure.monitors.pause_monitor import PauseMonitor
 from streams.detect.measure.monitors.port_fault_monitor import PortFaultMonitor
 from streams.detect.measure.monitors.transitions import TransitionMonitor
+from streams.detect.measure.monitors.watchdog_monitor import WatchdogMonitor
 from streams.detect.measure.storage.column_store import ColumnMapping
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
@@ -27,6 +29,8 @@ REPLAYED: tuple[Callable[[DetectParams], ConditionMonitor], ...] = (
     CnpMonitor,
     LossMonitor,
     FullMonitor,
+    lambda _: WatchdogMonitor(),
+    lambda params: CreditMonitor(params.storm),
 )
 
 Relevant = dict[tuple[ColumnMapping, ColumnMapping], tuple[Monitor, ...]]

@@ -633,12 +633,15 @@ class PauseBegan(_message.Message):
     BEGAN_NS_FIELD_NUMBER: _builtins.int
     PAUSED_RATIO_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
+    BY_CREDITS_FIELD_NUMBER: _builtins.int
     direction: Global___PauseBegan.Direction.ValueType
     began_ns: _builtins.int
     paused_ratio: _builtins.float
     """share of the time between the last two readings"""
     priority: _builtins.int
     """802.1p; absent: 802.3x pause of the whole port"""
+    by_credits: _builtins.bool
+    """the peer frees no credits (CBFC); priority is the virtual channel"""
     def __init__(
         self,
         *,
@@ -646,10 +649,11 @@ class PauseBegan(_message.Message):
         began_ns: _builtins.int = ...,
         paused_ratio: _builtins.float = ...,
         priority: _builtins.int | None = ...,
+        by_credits: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "priority", b"priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "began_ns", b"began_ns", "direction", b"direction", "paused_ratio", b"paused_ratio", "priority", b"priority"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "began_ns", b"began_ns", "by_credits", b"by_credits", "direction", b"direction", "paused_ratio", b"paused_ratio", "priority", b"priority"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
@@ -659,25 +663,33 @@ Global___PauseBegan: _TypeAlias = PauseBegan  # noqa: Y015
 
 @_typing.final
 class PfcWatchdogStorm(_message.Message):
-    """The PFC watchdog of a switch reported that a queue is paused without end. It has no duration."""
+    """The PFC watchdog of a switch reported that a queue is paused without end."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     QUEUE_FIELD_NUMBER: _builtins.int
     REPORT_FIELD_NUMBER: _builtins.int
+    BEGAN_NS_FIELD_NUMBER: _builtins.int
+    IS_STUCK_FIELD_NUMBER: _builtins.int
     queue: _builtins.int
     """absent where it is an event"""
     report: _builtins.str
     """text of the event, for people"""
+    began_ns: _builtins.int
+    """the first reading that shows it; 0: an event, which has no duration"""
+    is_stuck: _builtins.bool
+    """the queue is held without a frame of pause"""
     def __init__(
         self,
         *,
         queue: _builtins.int | None = ...,
         report: _builtins.str = ...,
+        began_ns: _builtins.int = ...,
+        is_stuck: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_queue", b"_queue", "queue", b"queue"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_queue", b"_queue", "queue", b"queue", "report", b"report"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_queue", b"_queue", "began_ns", b"began_ns", "is_stuck", b"is_stuck", "queue", b"queue", "report", b"report"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__queue: _TypeAlias = _typing.Literal["queue"]  # noqa: Y015
     _WhichOneofArgType__queue: _TypeAlias = _typing.Literal["_queue", b"_queue"]  # noqa: Y015
@@ -730,6 +742,10 @@ class IncastBegan(_message.Message):
         """paused by the host, whose NIC waits for PCIe"""
         DROPPED_BY_HOST: IncastBegan._Reason.ValueType  # 5
         """by its NIC"""
+        TRIMMED: IncastBegan._Reason.ValueType  # 7
+        """packets are cut to their headers"""
+        TRIMMED_DROPPED: IncastBegan._Reason.ValueType  # 8
+        """so many that these are dropped as well"""
         DELAYED: IncastBegan._Reason.ValueType  # 6
         """probes take longer while the link is full; `correlate` concludes it, none is sent"""
 
@@ -742,6 +758,10 @@ class IncastBegan(_message.Message):
     """paused by the host, whose NIC waits for PCIe"""
     DROPPED_BY_HOST: IncastBegan.Reason.ValueType  # 5
     """by its NIC"""
+    TRIMMED: IncastBegan.Reason.ValueType  # 7
+    """packets are cut to their headers"""
+    TRIMMED_DROPPED: IncastBegan.Reason.ValueType  # 8
+    """so many that these are dropped as well"""
     DELAYED: IncastBegan.Reason.ValueType  # 6
     """probes take longer while the link is full; `correlate` concludes it, none is sent"""
 
@@ -921,6 +941,7 @@ class CongestionEnded(_message.Message):
         SLOWED_BY_CNP: CongestionEnded._State.ValueType  # 6
         SLOWED_BY_LOSS: CongestionEnded._State.ValueType  # 7
         FULL: CongestionEnded._State.ValueType  # 8
+        WATCHDOG_STORM: CongestionEnded._State.ValueType  # 9
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
     STATE_UNSPECIFIED: CongestionEnded.State.ValueType  # 0
@@ -932,6 +953,7 @@ class CongestionEnded(_message.Message):
     SLOWED_BY_CNP: CongestionEnded.State.ValueType  # 6
     SLOWED_BY_LOSS: CongestionEnded.State.ValueType  # 7
     FULL: CongestionEnded.State.ValueType  # 8
+    WATCHDOG_STORM: CongestionEnded.State.ValueType  # 9
 
     STATE_FIELD_NUMBER: _builtins.int
     LAST_ACTIVE_NS_FIELD_NUMBER: _builtins.int

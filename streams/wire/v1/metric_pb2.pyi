@@ -226,7 +226,7 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     GPU_RECOVERY_ACTION: _Metric.ValueType  # 219
     """gauge: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and reset, 5 IMEX, 6 bus, 7 system"""
     LLR_TX_REPLAYS: _Metric.ValueType  # 220
-    """Ultra Ethernet links: counters.
+    """Ultra Ethernet links, and PFC watchdogs: counters unless marked as gauge.
     replays that the transmitter of link-level retry (LLR) completed
     """
     LLR_TX_DISCARDS: _Metric.ValueType  # 221
@@ -252,6 +252,20 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     PLR_TX_RETRIES: _Metric.ValueType  # 255
     """codes sent again"""
     PLR_TX_RETRY_EVENTS: _Metric.ValueType  # 256
+    TRIMMED_PACKETS: _Metric.ValueType  # 228
+    """truncated to their headers instead of dropped, of a port"""
+    TRIMMED_TX_PACKETS: _Metric.ValueType  # 229
+    """of these, transmitted"""
+    TRIMMED_DROPPED_PACKETS: _Metric.ValueType  # 230
+    """of these, dropped: lost"""
+    CREDITS_USED: _Metric.ValueType  # 235
+    """gauge: credits of CBFC that the receiver has not freed; index: virtual channel"""
+    CREDITS_FREED: _Metric.ValueType  # 236
+    """index: virtual channel"""
+    PFC_WATCHDOG_STORMED: _Metric.ValueType  # 240
+    """gauge: 1 while the PFC watchdog reports a queue as stormed; index: queue"""
+    PFC_WATCHDOG_RESTORES: _Metric.ValueType  # 241
+    """index: queue"""
 
 class Metric(_Metric, metaclass=_MetricEnumTypeWrapper): ...
 
@@ -454,7 +468,7 @@ GPU_ROW_REMAP_STATE: Metric.ValueType  # 218
 GPU_RECOVERY_ACTION: Metric.ValueType  # 219
 """gauge: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and reset, 5 IMEX, 6 bus, 7 system"""
 LLR_TX_REPLAYS: Metric.ValueType  # 220
-"""Ultra Ethernet links: counters.
+"""Ultra Ethernet links, and PFC watchdogs: counters unless marked as gauge.
 replays that the transmitter of link-level retry (LLR) completed
 """
 LLR_TX_DISCARDS: Metric.ValueType  # 221
@@ -480,4 +494,18 @@ PLR_RX_UNCORRECTABLE: Metric.ValueType  # 254
 PLR_TX_RETRIES: Metric.ValueType  # 255
 """codes sent again"""
 PLR_TX_RETRY_EVENTS: Metric.ValueType  # 256
+TRIMMED_PACKETS: Metric.ValueType  # 228
+"""truncated to their headers instead of dropped, of a port"""
+TRIMMED_TX_PACKETS: Metric.ValueType  # 229
+"""of these, transmitted"""
+TRIMMED_DROPPED_PACKETS: Metric.ValueType  # 230
+"""of these, dropped: lost"""
+CREDITS_USED: Metric.ValueType  # 235
+"""gauge: credits of CBFC that the receiver has not freed; index: virtual channel"""
+CREDITS_FREED: Metric.ValueType  # 236
+"""index: virtual channel"""
+PFC_WATCHDOG_STORMED: Metric.ValueType  # 240
+"""gauge: 1 while the PFC watchdog reports a queue as stormed; index: queue"""
+PFC_WATCHDOG_RESTORES: Metric.ValueType  # 241
+"""index: queue"""
 Global___Metric: _TypeAlias = Metric  # noqa: Y015

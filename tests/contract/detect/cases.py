@@ -108,6 +108,18 @@ FURTHER: dict[str, tuple[SmallWorld, Truth]] = {
         SmallWorld(topology=RAILS, corrupting={"pod1-host2/mlx5_3": [(100, 500)]}),
         Truth(at(100), at(500), Condition.LINK_DEGRADING, "pod1-host2", "mlx5_3"),
     ),
+    "congestion/pfc-storm by stalled credits": (
+        SmallWorld(topology=LEAVES, stalled={"pod1-host2/mlx5_3": [(100, 400)]}),
+        Truth(at(100), at(400), Condition.CONGESTION_PFC_STORM, "pod1-host2", "mlx5_3"),
+    ),
+    "congestion/pfc-storm by a watchdog that is stuck": (
+        SmallWorld(topology=LEAVES, stopped={"pod1-leaf4/Ethernet2/1": [(100, 1300)]}),
+        Truth(at(100), at(1300), Condition.CONGESTION_PFC_STORM, "pod1-leaf4", "Ethernet2/1"),
+    ),
+    "congestion/incast by trimmed packets": (
+        SmallWorld(topology=RAILS, trimming={"pod1-host2/mlx5_3": [(100, 400)]}),
+        Truth(at(100), at(400), Condition.CONGESTION_INCAST, "pod1-host2", "mlx5_3"),
+    ),
 }
 """Further faults of a detector, which it reports by other counters."""
 

@@ -30,8 +30,13 @@ M = Metric
 SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
     "measure/monitors/transitions.py": {
         M.OPER_UP: (_FLAP, _DOWN), M.ADMIN_UP: _LINK, M.LINK_DOWN_EVENTS: (_FLAP,), M.LINK_TRANSITIONS: (_FLAP,),
-        M.GPU_ECC_UNCORRECTED: (_GPU,), M.PFC_WATCHDOG_STORMS: (_STORM,),
+        M.GPU_ECC_UNCORRECTED: (_GPU,),
     },
+    "measure/monitors/watchdog_monitor.py": dict.fromkeys(
+        (M.PFC_WATCHDOG_STORMS, M.PFC_WATCHDOG_RESTORES, M.PFC_WATCHDOG_STORMED, M.PFC_RX_FRAMES,
+         M.PFC_RX_PAUSE_USECONDS), (_STORM,),
+    ),
+    "measure/monitors/credit_monitor.py": dict.fromkeys((M.CREDITS_USED, M.CREDITS_FREED, M.TX_BYTES), (_STORM,)),
     "measure/monitors/event_confirmation.py": {M.OPER_UP: (_FLAP, _DOWN), M.ADMIN_UP: _LINK},
     "measure/monitors/port_fault_monitor.py": {
         **dict.fromkeys((M.RX_LOS, M.TX_FAULT, M.DAMPED, M.MODULE_EVENTS, M.FEC_FLR_PREDICTED, M.BIAS_MA), _LINK),
@@ -48,7 +53,8 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
     },
     "measure/monitors/incast_monitor.py": dict.fromkeys(
         (M.RX_BYTES, M.TX_BYTES, M.RX_PACKETS, M.TX_PACKETS, M.TX_DISCARDS, M.RX_DISCARDS, M.PFC_TX_FRAMES,
-         M.PAUSE_TX_FRAMES, M.PFC_TX_PAUSE_USECONDS, M.ROCE_ECN_MARKED_PACKETS, M.PORT_ECN_MARKED_PACKETS),
+         M.PAUSE_TX_FRAMES, M.PFC_TX_PAUSE_USECONDS, M.ROCE_ECN_MARKED_PACKETS, M.PORT_ECN_MARKED_PACKETS,
+         M.TRIMMED_PACKETS, M.TRIMMED_TX_PACKETS, M.TRIMMED_DROPPED_PACKETS),
         (_INCAST,),
     ),
     "measure/monitors/congestion_monitors.py": {

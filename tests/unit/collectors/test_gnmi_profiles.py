@@ -148,16 +148,25 @@ def test_sonics_databases_are_read_by_port_priority_queue_and_lane() -> None:
     device = Device()
     port = {"SAI_PORT_STAT_PFC_3_RX_PKTS": "7", "SAI_PORT_STAT_IF_IN_OCTETS": "9",
             "SAI_PORT_STAT_IF_IN_FEC_CODEWORD_ERRORS_S15": "2", "SAI_PORT_STAT_PFC_3_ON2OFF_RX_PKTS": "1",
+            "SAI_PORT_STAT_TRIM_PACKETS": "100", "SAI_PORT_STAT_TX_TRIM_PACKETS": "98",
+            "SAI_PORT_STAT_CBFC_SENDER_CREDITS_USED": "12",
             "SAI_PORT_STAT_LLR_RX_OK": "80", "SAI_PORT_STAT_LLR_RX_BAD": "6", "SAI_PORT_STAT_LLR_RX_POISONED": "5",
             "SAI_PORT_STAT_LLR_TX_REPLAY": "4", "SAI_PORT_STAT_LLR_TX_DISCARD": "0"}  # fmt: skip
     device.send({"/COUNTERS/Ethernet*": blob({"Ethernet0": port, "Ethernet4": {"SAI_PORT_STAT_PFC_0_TX_PKTS": "3"}})})
     device.send({"/COUNTERS/Ethernet*/Queues": blob({"Ethernet0:5": {"SAI_QUEUE_STAT_DROPPED_PACKETS": "4"}})})
+    watchdog = {"PFC_WD_STATUS": "stormed", "PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED": "5",
+                "PFC_WD_QUEUE_STATS_DEADLOCK_RESTORED": "4"}  # fmt: skip
+    device.send({"/COUNTERS/Ethernet*/Pfcwd": blob({"Ethernet0:3": watchdog})})
     device.send({"/PORT_TABLE": blob({"Ethernet0": {"oper_status": "up", "admin_status": "up", "speed": "400000"}})})
     light = {"rx1power": "-1.5", "rx8power": "-inf", "tx1bias": "N/A", "temperature": "41.5"}
     device.send({"/TRANSCEIVER_DOM_SENSOR": blob({"Ethernet0": light})})
     assert device.read() == {
         ("Ethernet0", "pfc_rx_frames", 3): 7, ("Ethernet0", "rx_bytes", -1): 9, ("Ethernet0", "oper_up", -1): 1,
         ("Ethernet0", "fec_codewords_by_errors", 15): 2, ("Ethernet0", "pfc_rx_transitions", 3): 1,
+        ("Ethernet0", "trimmed_packets", -1): 100, ("Ethernet0", "trimmed_tx_packets", -1): 98,
+        ("Ethernet0", "credits_used", -1): 12,
+        **{("Ethernet0", f"pfc_watchdog_{name}", 3): value for name, value in
+           {"storms": 5, "restores": 4, "stormed": 1}.items()},
         ("Ethernet0", "llr_rx_ok", -1): 80, ("Ethernet0", "llr_rx_bad", -1): 6, ("Ethernet0", "llr_rx_poisoned", -1): 5,
         ("Ethernet0", "llr_tx_replays", -1): 4, ("Ethernet0", "llr_tx_discards", -1): 0,
         ("Ethernet4", "pfc_tx_frames", 0): 3, ("Ethernet0", "queue_dropped_packets", 5): 4,

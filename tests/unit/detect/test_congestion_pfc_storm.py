@@ -1,6 +1,6 @@
 """congestion/pfc-storm: what it is not, then what it is, where its root is, and what `measure` keeps of it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -256,6 +256,92 @@ def test_a_watchdog_report_opens_a_finding_at_once() -> None:
         )
         assert found.evidence[0].at is not None
         assert found.evidence[0].at.device == "pod1-host1"
+
+
+def watched(
+    count: Callable[[float], tuple[float, float, float]], *, until: float = 1800, cadence: float = 60,
+    frames: Callable[[float], float] | None = None, queues: Sequence[int] = (3,),
+) -> Iterator[Samples]:  # fmt: skip
+    """Yield readings of a queue: its status, storms and restores by the time, and frames of pause if counted."""
+    t = 0.0
+    while t <= until:
+        status, storms, restores = count(t)
+        cells: Cells = {}
+        for queue in queues:
+            cells[Metric.PFC_WATCHDOG_STORMED, queue] = {"Ethernet1/1": status}
+            cells[Metric.PFC_WATCHDOG_STORMS, queue] = {"Ethernet1/1": storms}
+            cells[Metric.PFC_WATCHDOG_RESTORES, queue] = {"Ethernet1/1": restores}
+            if frames is not None:
+                cells[Metric.PFC_RX_FRAMES, queue] = {"Ethernet1/1": frames(t)}
+        yield samples("pod1-leaf4", t, {}, indexed=cells, sequence=round(t))
+        t += cadence
+
+
+def test_a_queue_is_reported_for_as_long_as_the_watchdog_holds_it() -> None:
+    """Stormed, and one storm more detected than restored; a status that its counters refute holds nothing."""
+    stormed = watched(lambda t: (float(120 <= t < 900), 4.0 + (t >= 120), 4.0 + (t >= 900)))
+    (found,) = storms_in(stormed)
+    assert (after(found.started_at_ns), after(found.detected_at_ns), after(found.resolved_at_ns)) == (120, 120, 840)
+    assert (found.cause, found.status, found.final) == (Cause.NIC, Status.RESOLVED, True)
+    (still,) = storms_in(watched(lambda t: (float(t >= 120), 4.0 + (t >= 120), 4.0)))
+    assert still.status in (Status.OPEN, Status.UPDATED)
+    assert storms_in(watched(lambda t: (float(t >= 120), 4.0, 4.0))) == []
+    (at_start,) = storms_in(watched(lambda _: (1.0, 5.0, 4.0)))
+    assert after(at_start.started_at_ns) == 0
+
+
+@pytest.mark.parametrize("cadence", [10, 60])
+@pytest.mark.parametrize("queues", [(3,), (3, 4)])
+def test_a_storm_that_is_restored_again_and_again_is_one(cadence: float, queues: Sequence[int]) -> None:
+    """170 cycles in 20 minutes, on one or two queues, of which the readings show the counters only."""
+    cycles = watched(lambda t: (0.0, *(2 * (min(1200.0, max(0.0, t - 300)) // 7.06,))), cadence=cadence, queues=queues)
+    (found,) = storms_in(cycles)
+    assert after(found.started_at_ns) in (300 + cadence, 300) and after(found.resolved_at_ns) == 1500
+    assert "(queue 3)" in found.summary
+
+
+def test_a_queue_without_pause_is_stuck() -> None:
+    """The watchdog drops all traffic, and no frame of pause arrives for ten minutes: the switch is the cause."""
+    state = lambda t: (float(t >= 120), 4.0 + (t >= 120), 4.0)  # noqa: E731
+    (stuck,) = storms_in(watched(state, frames=lambda t: min(t, 180.0)))
+    assert stuck.cause is Cause.SWITCH
+    assert stuck.summary == (
+        "the PFC watchdog of pod1-leaf4/Ethernet1/1 (queue 3) is stuck: it drops all traffic, and pod1-host1/mlx5_3"
+        " does not pause it"
+    )
+    (paused,) = storms_in(watched(state, frames=lambda t: t))
+    (unknown,) = storms_in(watched(state))
+    assert {paused.cause, unknown.cause} == {Cause.NIC}
+
+
+def waiting(used: Callable[[float], float], sent: float, freed: float | None = None) -> Iterator[Samples]:
+    """Yield readings of a switch's port that sends at this rate with these credits in use."""
+    for n in range(31):
+        t = 10.0 * n
+        cells: Cells = {
+            (Metric.CREDITS_USED, 2): {"Ethernet1/1": used(t)},
+            (Metric.TX_BYTES, -1): {"Ethernet1/1": 1e12 + FULL / 2 * min(t, 100) + sent * max(0, t - 100)},
+            (Metric.SPEED_BPS, -1): {"Ethernet1/1": SPEED},
+        }
+        if freed is not None:
+            cells[Metric.CREDITS_FREED, 2] = {"Ethernet1/1": freed * t}
+        yield samples("pod1-leaf4", t, {}, indexed=cells, sequence=n)
+
+
+def test_a_port_that_waits_for_credits_is_paused() -> None:
+    """Credits in use without traffic: not on an idle port, nor in flight, nor while some are freed."""
+    idle = list(waiting(lambda t: 40.0 * (t < 100), 0))
+    busy = list(waiting(lambda _: 900.0, 0.5 * FULL))
+    trickle = list(waiting(lambda _: 900.0, 0, freed=5.0))
+    drains = list(waiting(lambda t: 900.0 - t, 0))
+    assert [storms_in(rows) for rows in (idle, busy, trickle, drains)] == [[]] * 4
+    (found,) = storms_in(waiting(lambda _: 900.0, 0, freed=0.0))
+    assert (after(found.started_at_ns), after(found.detected_at_ns), found.cause) == (100, 110, Cause.NIC)
+    assert found.summary == (
+        "pod1-host1/mlx5_3 frees no credits of pod1-leaf4/Ethernet1/1 (virtual channel 2) 100% of the time, no traffic"
+        " passes"
+    )
+    assert found.evidence[0].metric == "credits_used"
 
 
 def test_readings_extend_the_episode_that_a_watchdog_began() -> None:

@@ -92,11 +92,18 @@ def prune_full(full: FullLinks, since_ns: dict[str, int], old_ns: int) -> FullLi
 
 
 _BY_HOST = (IncastReason.PAUSED_BY_HOST, IncastReason.STALLED_ON_PCIE, IncastReason.DROPPED_BY_HOST)
-_DROPPED = (IncastReason.DROPPED, IncastReason.DROPPED_BY_HOST)
+_DROPPED = (
+    IncastReason.DROPPED, IncastReason.DROPPED_BY_HOST, IncastReason.TRIMMED, IncastReason.TRIMMED_DROPPED,
+)  # fmt: skip
+_ACTIONS = {
+    IncastReason.DROPPED: "dropped", IncastReason.TRIMMED: "trimmed",
+    IncastReason.TRIMMED_DROPPED: "trimmed and then dropped",
+}  # fmt: skip
 _METRICS = {
     IncastReason.DROPPED: "tx_discards", IncastReason.PAUSED_BY_HOST: "pfc_tx_frames",
     IncastReason.DROPPED_BY_HOST: "rx_discards", IncastReason.DELAYED: "rx_bytes",
-    IncastReason.STALLED_ON_PCIE: "pcie_stalled_write_seconds",
+    IncastReason.STALLED_ON_PCIE: "pcie_stalled_write_seconds", IncastReason.TRIMMED: "trimmed_packets",
+    IncastReason.TRIMMED_DROPPED: "trimmed_dropped_packets",
 }  # fmt: skip
 
 
@@ -184,7 +191,7 @@ def _headline(incast: Incast, worst: Spell[IncastBegan]) -> str:
         return f"{name} pauses the fabric {worst.began.ratio:.0%} of the time: its host does not drain the traffic"
     if worst.began.reason is IncastReason.DELAYED:
         return f"more traffic arrives for {name} than it drains: its link is full, and probes of and to it are delayed"
-    action = "dropped" if worst.began.reason is IncastReason.DROPPED else "marked"
+    action = _ACTIONS.get(worst.began.reason, "marked")
     return (
         f"more traffic arrives for {name} than it drains: its link is full, {worst.began.ratio:.0%} of packets {action}"
     )

@@ -1,5 +1,5 @@
-"""Finds ends of hosts' links for which more arrives than they drain: full and marked, full and dropped, or paused or
-dropped by the host.
+"""Finds ends of hosts' links for which more arrives than they drain: full and marked, dropped or
+trimmed, or paused or dropped by the host.
 
 Readings are compared as arrays, as in pause_monitor.py; Python runs only for cells in which one of these counters grew
 by much. The start is reported once the condition has lasted, and later its end.
@@ -37,6 +37,7 @@ _REASONS: dict[Metric, tuple[IncastReason, bool]] = {
     Metric.ROCE_ECN_MARKED_PACKETS: (IncastReason.MARKED, True),
     Metric.PORT_ECN_MARKED_PACKETS: (IncastReason.MARKED, False),
     Metric.TX_DISCARDS: (IncastReason.DROPPED, False),
+    Metric.TRIMMED_PACKETS: (IncastReason.TRIMMED, False),
     Metric.RX_DISCARDS: (IncastReason.DROPPED_BY_HOST, True),
     Metric.PFC_TX_PAUSE_USECONDS: (IncastReason.PAUSED_BY_HOST, True),
     Metric.PFC_TX_FRAMES: (IncastReason.PAUSED_BY_HOST, True),
@@ -44,7 +45,7 @@ _REASONS: dict[Metric, tuple[IncastReason, bool]] = {
 }
 """Counter -> its reason, and whether a host counts it; otherwise the switch at the other end does."""
 
-_SUSTAINED = (IncastReason.MARKED, IncastReason.DROPPED)
+_SUSTAINED = (IncastReason.MARKED, IncastReason.DROPPED, IncastReason.TRIMMED, IncastReason.TRIMMED_DROPPED)
 """Reasons that a single interval shows for its whole length, because its link was full on average."""
 
 
@@ -83,7 +84,7 @@ class IncastMonitor(ConditionMonitor):
         else:
             times = counters.store.at_ns[counters.devices, counters.mapping.columns[position]]
             enough = (np.maximum(counters.at_ns - times, 1) / 1e9)[:, None]
-            if metric in (Metric.TX_DISCARDS, Metric.RX_DISCARDS):
+            if metric in (Metric.TX_DISCARDS, Metric.RX_DISCARDS, Metric.TRIMMED_PACKETS):
                 enough = enough * own.drops_per_s
             elif metric is Metric.PFC_TX_PAUSE_USECONDS:
                 enough = enough * own.pauses * 1e6
@@ -141,6 +142,25 @@ class IncastMonitor(ConditionMonitor):
             elif full and why is IncastReason.MARKED:
                 if packets is not None and grown[0] >= own.marked * packets[0] > 0:
                     found = max(found, (grown[0] / packets[0], why))
-            elif grown[0] >= own.drops_per_s * grown[1] and (full or why is IncastReason.DROPPED_BY_HOST):
-                found = max(found, (min(1.0, grown[0] / packets[0]) if packets and packets[0] else 0.0, why))
+            elif full or why is IncastReason.DROPPED_BY_HOST:
+                count, least = grown[0], own.drops_per_s * grown[1]
+                if why is IncastReason.TRIMMED and (lost := _lost_of_trimmed(interval, count)) >= least:
+                    count, why = lost, IncastReason.TRIMMED_DROPPED
+                elif why is IncastReason.DROPPED:
+                    count -= _growth(interval, Metric.TRIMMED_PACKETS) or 0.0  # a trimmed packet was not dropped
+                if count >= least:
+                    found = max(found, (min(1.0, count / packets[0]) if packets and packets[0] else 0.0, why))
         return found[0], IncastReason(found[1]) if found[1] else None, since_ns
+
+
+def _lost_of_trimmed(interval: PortInterval, trimmed: float) -> float:
+    """Return the trimmed packets that were dropped; those that were not transmitted, if drops are not counted."""
+    dropped, sent = (
+        _growth(interval, metric) for metric in (Metric.TRIMMED_DROPPED_PACKETS, Metric.TRIMMED_TX_PACKETS)
+    )
+    return dropped if dropped is not None else 0.0 if sent is None else max(0.0, trimmed - sent)
+
+
+def _growth(interval: PortInterval, metric: Metric) -> float | None:
+    delta = interval.counter_delta(metric)
+    return None if delta is None else delta[0]

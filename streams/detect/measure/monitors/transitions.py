@@ -1,4 +1,4 @@
-"""Finds changes of the state of ports, and growth of counters of link downs, GPU errors and PFC watchdogs.
+"""Finds changes of the state of ports, and growth of counters of link downs and GPU errors.
 
 Readings are compared as arrays, many messages at once; Python runs only for the cells in which something changed. A
 change is dated from one reading to the next. A late reading lies between two and divides the change into two smaller
@@ -38,10 +38,7 @@ _COUNTERS: dict[RowKind, _Payloads] = {
     RowKind.ROW_KIND_PORT: _payloads(Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS),
     RowKind.ROW_KIND_GPU: _payloads(Metric.GPU_ECC_UNCORRECTED),
 }
-_QUEUES = 8
-"""The queues of a port: one for each priority."""
-_WATCHDOGS = {(Metric.PFC_WATCHDOG_STORMS, queue): PfcWatchdogStorm(queue, "") for queue in range(_QUEUES)}
-_STATE_ITEMS, _WATCHDOG_ITEMS = tuple(STATES.items()), tuple(_WATCHDOGS.items())
+_STATE_ITEMS = tuple(STATES.items())
 _BY_EVENT = {
     EventKind.LINK_DOWN: PortTransition(PortChange.WENT_DOWN),
     EventKind.LINK_UP: PortTransition(PortChange.CAME_UP),
@@ -57,7 +54,7 @@ class TransitionMonitor(Monitor):
 
     def is_relevant(self, batch: MessageBatch) -> bool:
         counters, gauges = batch.counters.mapping.position_of.keys(), batch.gauges.mapping.position_of.keys()
-        if batch.row_kind is RowKind.ROW_KIND_PORT and (STATES.keys() & gauges or _WATCHDOGS.keys() & counters):
+        if batch.row_kind is RowKind.ROW_KIND_PORT and STATES.keys() & gauges:
             return True
         return bool(_COUNTERS.get(batch.row_kind, {}).keys() & counters)
 
@@ -75,9 +72,6 @@ class TransitionMonitor(Monitor):
         for column, payload_of in _COUNTERS[batch.row_kind].items():
             if (position := counters.get(column)) is not None:
                 found += counter_growth(batch, topology, position, payload_of)
-        for column, storm in _WATCHDOG_ITEMS if is_port else ():
-            if (position := counters.get(column)) is not None:
-                found += _storms(batch, topology, position, storm)
         return found
 
     def process_late(self, late: LateMessage, topology: Topology) -> Iterator[NumberedSymptom]:
@@ -129,14 +123,6 @@ def split_transitions(
         return ()
     late.transitions.append(update)
     return update.added
-
-
-def _storms(
-    batch: MessageBatch, topology: Topology, position: int, storm: PfcWatchdogStorm
-) -> Iterator[NumberedSymptom]:
-    """Yield the growth of a switch's own watchdog counter, as if the switch had reported it at the reading."""
-    for number, counted in counter_growth(batch, topology, position, lambda _: storm):
-        yield number, Symptom(counted.device, counted.port, storm, counted.at_ns, 0, counted.source, by_event=True)
 
 
 def counter_growth(
