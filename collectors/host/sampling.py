@@ -10,7 +10,7 @@ from collectors.core.columns import RowReading
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.tasks import in_thread
 from collectors.host.gpu import Gpu, Gpus, Values
-from collectors.kernel.ports import KnownPort
+from collectors.kernel.ports import KnownPort, Role
 from collectors.kernel.tree import Refusal, Tree
 from collectors.kernel.values import pci_address
 from streams.fabric.catalogue import Metric
@@ -146,7 +146,7 @@ class Sampler:
         self, ports: Iterable[KnownPort], folders: Mapping[str, str], gpus: Mapping[str, Gpu]
     ) -> tuple[dict[str, RowReading], dict[str, RowReading]]:
         """Return the values of ports and GPUs by name; `folders` has the directories of the GPUs' PCI functions."""
-        physical = [known for known in ports if not known.port.is_virtual]
+        physical = [known for known in ports if not known.port.is_virtual and known.role is not Role.VIRTUAL]
         links = {known.port.pci: known.port.folder for known in physical if known.port.pci} | dict(folders)
         reader = PcieReader(self._tree)
         answers = await self._asks.call(

@@ -58,6 +58,18 @@ async def test_a_host_without_a_driver_has_no_gpu_metrics(tmp_path: Path) -> Non
     assert set(rows(gpus)[GPU]) == set(FULL)
 
 
+async def test_a_bridge_of_nvlink_has_no_row(tmp_path: Path) -> None:
+    """Its InfiniBand port is none of the host's; its vital product data has a mark."""
+    root = machine(tmp_path)
+    port, card = root / "sys/class/infiniband/mlx5_1/ports/1", root / "sys/class/infiniband/mlx5_1/device"
+    (port / "link_layer").write_text("InfiniBand")
+    (card / "vpd").write_bytes(b"\x90\x0e\x00V3\x0bSMDL=SW_MNG\x78")
+    found = whole(root)
+    ports, _ = await found.agent.read_once()
+    assert set(rows(ports)) == {"mlx5_0"}
+    assert {part.name for part in found.publisher.recorded.of(Facts)[0].components if part.kind == "nic"} == {"mlx5_0"}
+
+
 async def test_an_empty_tree_reports_nothing_and_is_no_silence(tmp_path: Path) -> None:
     """A status would make the pipeline wait for samples that can never come."""
     found = whole(tmp_path)
