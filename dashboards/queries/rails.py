@@ -12,7 +12,7 @@ _RAIL = "${rail:sqlstring} IN ('', toString(assumeNotNull(rail)))"
 _PORTS = host_ports(f"{_PODS} AND {_RAIL}")
 _NOW = f"""
     SELECT if(ports.pod = '', '{NONE}', ports.pod) AS pod, ports.device AS host, ports.rail AS rail,
-        ports.port AS port, ports.subject AS subject,
+        ports.plane AS plane, ports.port AS port, ports.subject AS subject,
         ports.speed_bps AS speed_bps, carried.bps AS bps,
         if(ports.speed_bps > 0, carried.bps / ports.speed_bps, NULL) AS delivered,
         median(carried.bps) OVER (PARTITION BY pod, ports.rail) AS middle,
@@ -55,6 +55,28 @@ MATRIX = Query(
 FROM ({_NOW}
 ) GROUP BY pod, rail ORDER BY rail, pod""",
     ("pod", "place", "delivered"),
+)
+PLANES = Query(
+    f"""SELECT concat('rail ', toString(rail)) AS rail, concat('plane ', toString(assumeNotNull(plane))) AS place,
+    avg(delivered) AS delivered
+FROM ({_NOW}
+) AS now WHERE plane IS NOT NULL GROUP BY now.rail, now.plane ORDER BY now.rail, now.plane""",
+    ("rail", "place", "delivered"),
+)
+LOST_PLANES = Query(
+    f"""SELECT pod, host, concat('rail ', toString(number)) AS rail, concat(toString(total - length(gone)), ' of ',
+        toString(total)) AS planes, (total - length(gone)) / total AS left, arrayStringConcat(gone, ', ') AS lost, id
+FROM (
+    SELECT any(if(ports.pod = '', '{NONE}', ports.pod)) AS pod, ports.device AS host, ports.rail AS number,
+        count() AS total, arraySort(groupArrayIf(toString(assumeNotNull(ports.plane)), found.id != '')) AS gone,
+        max(found.id) AS id
+    FROM ({_PORTS}
+    ) AS ports LEFT JOIN (
+        SELECT subject_id, any(id) AS id FROM {KNOWN} WHERE {OPEN} AND detector = 'link/down' GROUP BY subject_id
+    ) AS found ON found.subject_id = ports.subject
+    WHERE ports.plane IS NOT NULL GROUP BY host, number
+) WHERE notEmpty(gone) ORDER BY left, host, number LIMIT 50""",
+    ("pod", "host", "rail", "planes", "left", "lost", "id"),
 )
 _OVER_TIME = f"""
     SELECT carried.time AS time, ports.rail AS rail, ports.device AS host, carried.bps AS bps,

@@ -49,6 +49,7 @@ class FaultPlacer:
         self._pods = {name: device.pod for name, device in devices.items()}
         self.ends: list[list[int]] = fabric.owner[fabric.links].tolist()
         """The devices at both ends of each link."""
+        self._rails = [link.rail for link in inventory.links]
         self.host_links = [link for link, (a, _) in enumerate(self.ends) if fabric.is_host[a]]
         self.host_link_set = frozenset(self.host_links)
         self.fabric_links = [link for link, (a, _) in enumerate(self.ends) if not fabric.is_host[a]]
@@ -135,7 +136,7 @@ class FaultPlacer:
             if _overlaps(self._collapsed[pod], interval.widened(_COLLAPSE_SEPARATION_NS)):
                 continue
             links = [link for link in self.links_of(leaf) if link in self.host_link_set]
-            free = [link for link in links if self.is_busy(link, interval) and self._can_claim(link, interval)]
+            free = [link for link in links if self.is_busy(link, interval) and self.is_claimable(link, interval)]
             if len(free) >= _COLLAPSE_RATIO * len(links):
                 self._collapsed[pod].append(interval)
                 for link in free:
@@ -201,12 +202,13 @@ class FaultPlacer:
 
     def claim(self, link: int, interval: Interval) -> bool:
         """Claim a link that a fault elsewhere affects; return False if the link has its own fault at that time."""
-        if not self._can_claim(link, interval):
+        if not self.is_claimable(link, interval):
             return False
         self._claimed_links[link].append(interval)
         return True
 
-    def _can_claim(self, link: int, interval: Interval) -> bool:
+    def is_claimable(self, link: int, interval: Interval) -> bool:
+        """Return True if a link and its devices have no other fault at that time."""
         wide = interval.widened(SEPARATION_NS)
         return self._is_free(link, wide, interval) and not any(
             _overlaps(self._claimed_devices[device], wide) for device in self.ends[link]
@@ -234,6 +236,11 @@ class FaultPlacer:
         """Return the links whose lower end is a device."""
         return [link for link in self.links_of(device) if self.ends[link][0] == device]
 
+    def rail_of(self, link: int) -> list[int]:
+        """Return the other links of a host link's rail at its host: its other planes."""
+        host, rail = self.ends[link][0], self._rails[link]
+        return [other for other in self.uplinks_of(host) if other != link and self._rails[other] == rail]
+
     def is_busy(self, link: int, interval: Interval) -> bool:
         """Return True if a job runs on a host link's host for the whole interval; fabric links are always busy."""
         host = self._host_number.get(self.ends[link][0])
@@ -250,7 +257,7 @@ class FaultPlacer:
             for host in hosts
             if self._pods[self.fabric.devices[host]] != pod
             for other in self.uplinks_of(host)
-            if self._place(other) == place and self._can_claim(other, interval)
+            if self._place(other) == place and self.is_claimable(other, interval)
         ]
 
     def _place(self, link: int) -> int:
@@ -295,6 +302,8 @@ class Fault:
     """The promised 95th percentile of the time from the earliest possible detection; None if not promised."""
     own_stream: bool = False
     """True if it is placed last with its own random numbers: a seed's day is otherwise the same without it."""
+    min_planes: int = 1
+    """The number of planes from which on a fabric has the fault; others have the same days without it."""
 
     @property
     def slug(self) -> str:

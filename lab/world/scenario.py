@@ -199,7 +199,7 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
 
 
 def _inject_faults(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:
-    faults = [fault for fault in FAULTS if fault in spec.faults]
+    faults = [fault for fault in FAULTS if fault in spec.faults and fault.min_planes <= spec.planes]
     if not spec.days:
         for fault in faults:
             for _ in range(0 if fault.own_stream else spec.each):
@@ -215,7 +215,7 @@ def _inject_from_own_streams(spec: ScenarioSpec, placer: FaultPlacer, within: In
         return
     shared = placer.rng
     for fault in FAULTS:
-        if fault in spec.faults and fault.own_stream:
+        if fault in spec.faults and fault.own_stream and fault.min_planes <= spec.planes:
             placer.rng = np.random.default_rng([spec.seed, fault.condition.value])
             for _ in range(spec.each):
                 yield fault.inject(placer, within)

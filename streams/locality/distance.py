@@ -174,7 +174,7 @@ class Distances:
                 host=names[host], unit=groups.units.names[int(groups.units.group[host])],
                 pod=groups.topology.pod_of(names[host]), tier=groups.tiers[place], switches=self._switches(place),
                 ratio=float(state.ratio[place][host]), usability=Usability(int(state.usability[host])),
-                reasons=tuple(map(str, state.issues(host))),
+                reasons=state.reasons(host),
             )
             for host in order.tolist()
         ]  # fmt: skip

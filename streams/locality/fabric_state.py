@@ -13,6 +13,7 @@ import numpy as np
 
 from streams.detect.detector import Placement
 from streams.fabric.graph import Floats, Ints, Mask
+from streams.fabric.inventory_rows import MANY_PLANES
 from streams.fabric.topology import links_of_subject
 from streams.locality.groups import Groups
 from streams.locality.impairments import FABRIC, Impairment
@@ -54,6 +55,17 @@ class FabricState:
     def issues(self, device: int) -> tuple[Impairment, ...]:
         """Return the impairments of a device and its links."""
         return tuple(self._issues.get(device, ()))
+
+    def reasons(self, host: int) -> tuple[str, ...]:
+        """Return the impairments of a host as sentences, and its rails that miss some of three or more planes."""
+        links = self._graph.uplinks_of(np.array([host], np.int64))
+        links = links[self.groups.is_host_link[links]]
+        found = [str(issue) for issue in self.issues(host)]
+        for rail in np.unique(self._graph.rail[links]).tolist():
+            alive = self.alive[links[self._graph.rail[links] == rail]]
+            if len(alive) >= MANY_PLANES and not alive.all():
+                found.append(f"rail {rail} keeps {int(alive.sum()) or 'none'} of {len(alive)} planes")
+        return tuple(found)
 
     def _apply(self, impairment: Impairment) -> None:
         links, devices = self._affected(impairment)

@@ -145,7 +145,7 @@ class _Search:
         found = []
         for host in self._groups.hosts[~self._is_usable[self._groups.hosts]].tolist():
             name, unit = names[host], int(units.group[host])
-            reasons = [str(issue) for issue in self._state.issues(host)]
+            reasons = list(self._state.reasons(host))
             if name in self._busy:
                 reasons.append(self._busy[name])
             if unit == NO_GROUP:

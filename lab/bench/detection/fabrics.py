@@ -145,6 +145,7 @@ def _hidden_at_60_s(truth: Truth, _kind: str, _topology: Topology) -> str:
 FABRICS: dict[str, Fabric] = {
     "all": Fabric("all sources", promises_delays=True),
     "planes": Fabric("two planes, all sources", planes=2, promises_delays=True),
+    "planes8": Fabric("eight planes, all sources", planes=8, promises_delays=True),
     "snmp": Fabric("SNMP alone, without traps", cadence=Cadence(SNMP_CADENCE_S, SNMP_CADENCE_S), receive=_by_snmp,
                    hidden=_hidden_from_snmp,
                    shut_hidden={"host": "no failure, but a port that was shut at the host: no host is read"}),

@@ -23,7 +23,7 @@ from lab.world.faults.hosts import (
     RAIL_UNREACHABLE,
     SLOW_HOST,
 )
-from lab.world.faults.links import LINK_DEGRADING, LINK_DOWN, LINK_FLAP, LINK_MISCABLED, PATH_LOSS
+from lab.world.faults.links import LINK_DEGRADING, LINK_DOWN, LINK_FLAP, LINK_MISCABLED, LOST_NIC, PATH_LOSS
 
 __all__ = ["FAULTS", "FAULT_OF", "Fault"]
 
@@ -49,6 +49,7 @@ FAULTS: tuple[Fault, ...] = (
     SLOW_HOST,
     HOST_NVLINK_DEGRADED,
     HOST_POWER_CAPPED,
+    LOST_NIC,
 )
 """Faults that take down a device with all its links come first, while there is room."""
 

@@ -20,6 +20,7 @@ from lab.world.ground_truth import BY_FACTS, BY_WINDOW, LINK_DOWN_AFTER_NS, Grou
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Link
+from streams.fabric.inventory_rows import MANY_PLANES
 from streams.wire.models import Condition
 
 _S = 10**9
@@ -86,6 +87,20 @@ class LinkDown:
         return [
             known(Condition.LINK_DOWN, self.interval, self.link.a, after_ns=LINK_DOWN_AFTER_NS, reported_by=reported_by)
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class LostNic:
+    """A NIC fails, so that all planes of a rail lose their signal at once."""
+
+    links: tuple[Link, ...]
+    interval: Interval
+
+    def effects(self, fabric: FabricArrays) -> list[Effect]:
+        return [effect for link in self.links for effect in LinkDown(link, self.interval).effects(fabric)]
+
+    def ground_truths(self) -> list[GroundTruth]:
+        return [truth for link in self.links for truth in LinkDown(link, self.interval).ground_truths()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +342,20 @@ def inject_path_loss(placer: FaultPlacer, within: Interval) -> InjectedFault:
     return placer.injected(PathLoss(port, interval, share, one_flow), "one flow" if one_flow else "a share")
 
 
+def inject_lost_nic(placer: FaultPlacer, within: Interval) -> InjectedFault:
+    """Take down all planes of one rail of a host for 60 to 600 s."""
+    link, interval = placer.link(
+        placer.host_links, within, (60, 600),
+        lambda link, interval: all(placer.is_claimable(other, interval) for other in placer.rail_of(link)),
+    )  # fmt: skip
+    others = placer.rail_of(link)
+    for other in others:
+        placer.claim(other, interval)
+    return placer.injected(LostNic(tuple(map(placer.named, (link, *others))), interval), "nic")
+
+
 LINK_DOWN = Fault(Condition.LINK_DOWN, inject_down, detection_goal_s=1.0)
+LOST_NIC = Fault(Condition.LINK_DOWN, inject_lost_nic, own_stream=True, min_planes=MANY_PLANES)
 LINK_FLAP = Fault(Condition.LINK_FLAP, inject_flap, detection_goal_s=1.0)
 LINK_DEGRADING = Fault(Condition.LINK_DEGRADING, inject_degrading)
 LINK_MISCABLED = Fault(Condition.LINK_MISCABLED, inject_miscabled)

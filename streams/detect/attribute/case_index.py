@@ -26,8 +26,8 @@ class CaseIndex:
         self._ids_by_device: dict[str, set[str]] = {}
         self._ids_by_condition: dict[Condition, dict[str, None]] = {}
         self._outages: dict[str, dict[str, None]] = {}
-        self._hosts_by_plane: dict[int | None, dict[str, str]] = {}
-        """Plane -> the ids of the losses of host links in it, with their hosts; only of NICs with many planes."""
+        self._losses_by_plane: dict[int | None, dict[str, TopologyLink]] = {}
+        """Plane -> the lost host links in it by the id of their finding; only of NICs with many planes."""
         for case in cases.values():
             self.add(case.episode.finding)
 
@@ -39,7 +39,7 @@ class CaseIndex:
                 self._outages.setdefault(device, {})[finding.id] = None
         self._ids_by_condition.setdefault(finding.condition, {})[finding.id] = None
         if (link := self.link_of_many_planes(finding)) is not None:
-            self._hosts_by_plane.setdefault(link.plane, {})[finding.id] = link.lower.device
+            self._losses_by_plane.setdefault(link.plane, {})[finding.id] = link
         self.groups.add(finding)
 
     def remove(self, finding: Finding) -> None:
@@ -53,7 +53,7 @@ class CaseIndex:
                     del self._outages[device]
         self._ids_by_condition[finding.condition].pop(finding.id, None)
         if (link := self.link_of_many_planes(finding)) is not None:
-            self._hosts_by_plane[link.plane].pop(finding.id, None)
+            self._losses_by_plane[link.plane].pop(finding.id, None)
         self.groups.remove(finding.id)
 
     def link_of_many_planes(self, finding: Finding) -> TopologyLink | None:
@@ -65,12 +65,12 @@ class CaseIndex:
         is_one = link is not None and link.role == HOST_LINK and len(self.topology.rail_links(link)) >= MANY_PLANES
         return link if is_one else None
 
-    def losses_of_plane(self, plane: int | None) -> Iterator[tuple[str, Finding]]:
-        """Yield the lost host links of NICs with many planes in a plane, each with its host."""
-        for identity, host in self._hosts_by_plane.get(plane, {}).items():
+    def losses_of_plane(self, plane: int | None) -> Iterator[tuple[TopologyLink, Finding]]:
+        """Yield the lost host links of NICs with many planes in a plane, each with its finding."""
+        for identity, link in self._losses_by_plane.get(plane, {}).items():
             finding = self._cases[identity].episode.finding
             if finding.status is not Status.RETRACTED:
-                yield host, finding
+                yield link, finding
 
     def finding(self, identity: str) -> Finding:
         return self._cases[identity].episode.finding

@@ -74,7 +74,7 @@ class PlaneCounter:
     def at_link(self, link: TopologyLink, finding: Finding, watermark_ns: int) -> RailPlanes:
         """Return the planes that a host link leaves to its rail."""
         planes = self._without(link, {link.id}, finding)
-        if planes.total < MANY_PLANES or link.plane is None:
+        if planes.total < MANY_PLANES or link.plane is None or not planes.left:
             return planes
         return planes._replace(shared_by=self._job_with_the_loss(link, finding, watermark_ns))
 
@@ -102,15 +102,19 @@ class PlaneCounter:
         return RailPlanes(left, len(rail) + 1, link.lower.device, link.rail, link.plane)
 
     def _job_with_the_loss(self, link: TopologyLink, finding: Finding, watermark_ns: int) -> str:
-        """Return a job on the link's host that lost the same plane at another host at the same time; else empty."""
+        """Return a job on the link's host that lost the same plane at another host at the same time; else empty.
+
+        A rail or host that lost all planes has a cause of its own, which is not in the plane.
+        """
         topology, host = self._cases.topology, link.lower.device
         for job in jobs_during(topology, [host], finding, watermark_ns):
             if len(topology.placement.all_hosts_of(job)) > 1:
-                for other_host, other in self._cases.losses_of_plane(link.plane):
+                for lost, other in self._cases.losses_of_plane(link.plane):
                     if (
-                        other_host != host
+                        lost.lower.device != host
                         and are_concurrent(finding, other)
-                        and job in jobs_during(topology, [other_host], other, watermark_ns)
+                        and job in jobs_during(topology, [lost.lower.device], other, watermark_ns)
+                        and self._without(lost, {lost.id}, other).left
                     ):
                         return job
         return ""

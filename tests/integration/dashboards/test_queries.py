@@ -9,7 +9,7 @@ import pytest
 from dashboards import alerts
 from dashboards.queries import fabric as queries
 from dashboards.queries import finding as finding_queries
-from dashboards.queries import pipeline
+from dashboards.queries import pipeline, rails
 from dashboards.queries.query import NONE, Query
 from lab.preview.reading import View
 from tests.integration.dashboards.fabric import NOW, Board, at, finding
@@ -209,3 +209,43 @@ def test_rejected_messages_are_counted_by_reason(board: Board) -> None:
     """Three of a kind are one row."""
     assert board.ask(pipeline.REJECTED_COUNT) == [{"rejected": 3}]
     assert [(row["reason"], row["times"]) for row in board.ask(pipeline.REJECTED)] == [("not a Samples", 3)]
+
+
+def test_the_planes_that_a_rail_lost_and_what_each_plane_delivers(empty: Board) -> None:
+    """The rail that keeps the fewest comes first; a resolved finding and a rail without planes do not count."""
+    new = {"digest": "new", "effective_at": at(1000), "arrived_at": at(1000), "pod": "pod-1", "role": "host-link"}
+    ports = [(f"host-{host}", rail, plane) for host in (1, 2) for rail in (0, 1) for plane in range(4)]
+    links = [
+        new | {"id": f"{host}{rail}{plane}", "a_device": host, "a_port": f"eth_r{rail}_p{plane}", "rail": rail}
+        | {"z_device": f"leaf-{rail}{plane}", "z_port": host, "plane": plane, "speed_bps": 8_000}
+        for host, rail, plane in ports
+    ]  # fmt: skip
+    links.append(
+        new | {"id": "single", "a_device": "host-3", "a_port": "e0", "z_device": "leaf", "z_port": "3", "rail": 0}
+    )
+    subjects = {ports[i]: f"link:{row['a_device']}/{row['a_port']}--{row['z_device']}/{row['z_port']}"
+                for i, row in enumerate(links[:-1])}  # fmt: skip
+    down = [("host-1", 0, 3), ("host-2", 1, 0), ("host-2", 1, 2)]
+    found = [finding(f"down-{n}", "warning", 300, subject_id=subjects[port]) for n, port in enumerate(down)]
+    over = {"subject_id": subjects["host-1", 1, 1], "status": "resolved", "resolved_at": at(100)}
+    found += [
+        finding("over", "warning", 300, **over),
+        finding("single", "critical", 300, subject_id="link:host-3/e0--leaf/3"),
+    ]
+    samples = [
+        {"device": row["a_device"], "row": row["a_port"], "row_kind": "port", "source": "nic", "boot_id": 1}
+        | {"sampled_at": at(second), "arrived_at": at(second), "rx_bytes": 0}
+        | {"tx_bytes": 0 if row["plane"] == 3 else (600 - second) * 500}
+        for row in links[:-1]
+        for second in range(250, 0, -10)
+    ]  # fmt: skip
+    empty.fill({"inventory_links": links, "findings": found, "samples": samples})
+    rows = empty.ask(rails.LOST_PLANES)
+    assert [(row["host"], row["rail"], row["planes"], row["lost"]) for row in rows] == [
+        ("host-2", "rail 1", "2 of 4", "0, 2"), ("host-1", "rail 0", "3 of 4", "3"),
+    ]  # fmt: skip
+    assert [row["left"] for row in rows] == [0.5, 0.75]
+    delivered = {(row["rail"], row["place"]): row["delivered"] for row in empty.ask(rails.PLANES)}
+    assert delivered == {
+        (f"rail {rail}", f"plane {plane}"): pytest.approx(0.5 * (plane < 3)) for rail in (0, 1) for plane in range(4)
+    }

@@ -85,6 +85,13 @@ def test_planes_that_are_lost_one_after_the_other_are_one_lost_plane() -> None:
     assert [(one.severity, "keeps 7 of 8" in one.summary) for one in final] == [(WARNING, True)] * 2
 
 
+def test_a_host_that_lost_all_planes_shares_none_with_its_job() -> None:
+    """Its NIC failed, so the lost plane of another host has another cause."""
+    findings_of = _lost(8, [(1, 3), *((2, plane) for plane in range(8))], (("train", 1), ("train", 2)))
+    assert [one.severity for one in findings_of] == [WARNING, *[CRITICAL] * 8]
+    assert not any("several hosts" in one.summary for one in findings_of)
+
+
 SHARED = {
     # the jobs of the hosts, the severity, and the job that lost the plane at several hosts
     "one job on both hosts": ((("train", 1), ("train", 2)), CRITICAL, "train"),

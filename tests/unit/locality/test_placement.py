@@ -72,6 +72,31 @@ def test_doubtful_hosts_are_used_last_where_they_are_permitted() -> None:
     assert found.doubtful == ("pod1-host2",) and found.why[-1] == "1 hosts are doubtful: pod1-host2"
 
 
+PLANES_LEFT = [
+    # the planes of rail 1 that host-00001 lost, what its reasons add, and whether it is usable as a doubtful host
+    ((3,), "rail 1 keeps 7 of 8 planes", True),
+    ((3, 4), "rail 1 keeps 6 of 8 planes", True),
+    (tuple(range(8)), "rail 1 keeps none of 8 planes", False),
+]
+
+
+@pytest.mark.parametrize(("planes", "reason", "is_usable"), PLANES_LEFT)
+def test_a_host_is_used_by_the_planes_that_its_rails_keep(
+    planes: tuple[int, ...], reason: str, is_usable: bool
+) -> None:
+    """A host that keeps planes is doubtful, and used after one that keeps more; without any plane it is out."""
+    groups = clos_groups(gpus=16, planes=8)
+    lost = [out(f"port:host-00001/eth_r1_p{plane}") for plane in planes] + [out("port:host-00002/eth_r0_p0")]
+    found = place(state(*lost, groups=groups), 8)
+    assert [each.hosts for each in found.sets] == [("host-00003", "host-00004")]
+    assert reasons(found)["host-00001"][-1] == reason
+    assert len(reasons(found)["host-00001"]) == len(planes) + 1
+    assert reasons(found)["host-00002"][-1] == "rail 0 keeps 7 of 8 planes"
+    more = place(state(*lost, groups=groups), 12, allow_doubtful=True).sets
+    assert ("host-00001" in more[0].hosts) is (len(planes) == 1)  # equal loss: the first by number
+    assert bool(place(state(*lost, groups=groups), 16, allow_doubtful=True).sets) is is_usable
+
+
 def test_busy_hosts_are_left_out_with_their_reason() -> None:
     """As with --idle."""
     found = place(state(), 24, busy={"pod1-host1": "train runs on it", "pod2-host1": "train runs on it"})

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from lab.world.faults import FAULT_OF, FAULTS
 from lab.world.faults.hosts import SLOW_HOST
-from lab.world.faults.links import LINK_FLAP
+from lab.world.faults.links import LINK_FLAP, LOST_NIC
 from lab.world.scenario import ScenarioSpec, build
 from streams.wire.codec import to_bytes
 from streams.wire.models import Condition
@@ -27,11 +27,23 @@ def test_a_fault_with_a_stream_of_its_own_leaves_the_rest_of_the_day_unchanged()
     days = [build(ScenarioSpec(gpus=256, seed=104, each=1, faults=faults)) for faults in (FAULTS, shared)]
     faults, others = (day.faults for day in days)
     assert [fault.ground_truths for fault in faults[: len(others)]] == [fault.ground_truths for fault in others]
-    assert len(faults) == len(others) + len(FAULTS) - len(shared)
+    assert len(faults) == len(others) + sum(fault.own_stream and fault.min_planes == 1 for fault in FAULTS)
     assert days[0].negative_cases == days[1].negative_cases
     batches = (next(day.telemetry.batches(day.whole.start_ns, day.whole.end_ns, 10**10)) for day in days)
     first, second = ([to_bytes(message) for message in messages] for _, messages in batches)
     assert first == second != []
+
+
+def test_a_lost_nic_takes_all_planes_of_one_rail_only_where_a_nic_has_many() -> None:
+    """Its eight links fail at the same time; a fabric of two planes has no such fault."""
+    lost, few = (build(ScenarioSpec(gpus=64, each=1, faults=(LOST_NIC,), planes=planes)).faults for planes in (8, 2))
+    assert few == []
+    truths = [truth for fault in lost for truth in fault.truths]
+    rail = truths[0].port.split("_p")[0]
+    assert [(truth.device, truth.port) for truth in sorted(truths, key=lambda one: one.port)] == [
+        (truths[0].device, f"{rail}_p{plane}") for plane in range(8)
+    ]
+    assert len({(truth.start_ns, truth.end_ns) for truth in truths}) == 1
 
 
 def test_a_recovery_of_a_flap_is_clearly_shorter_or_longer_than_the_hold_time_of_link_down() -> None:
