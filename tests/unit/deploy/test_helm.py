@@ -18,7 +18,7 @@ Object = dict[str, Any]
 NAMES = sorted(path.name for path in EXAMPLES.glob("*.yaml"))
 FULL = list(objects((RENDERED / "full.yaml").read_text("utf-8")))
 ON_HOSTS = ("nic", "host", "probe")
-KINDS = ("gnmi", "snmp", "bridge", "jobs", "dialout", *ON_HOSTS)
+KINDS = ("gnmi", "snmp", "bridge", "jobs", "dialout", "syslog", "otlp", *ON_HOSTS)
 """The collectors of the chart."""
 WORKLOADS = [one for one in FULL if one["kind"] in ("Deployment", "DaemonSet", "StatefulSet", "Job")]
 
@@ -99,7 +99,10 @@ def test_a_part_that_serves_health_is_probed(workload: Object) -> None:
     assert container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "metrics"}
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
     port, *others = container["ports"]
-    served = {"locality": ["https"], "collect-dialout": ["devices"]}
+    served = {
+        "locality": ["https"], "collect-dialout": ["devices"], "collect-syslog": ["udp", "tcp", "tls"],
+        "collect-otlp": ["grpc", "http"],
+    }  # fmt: skip
     assert [one["name"] for one in others] == served.get(part_of(workload), [])
     arguments = container["args"]
     opened = int(arguments[arguments.index("--metrics-port") + 1]) if "--metrics-port" in arguments else 9100
@@ -138,7 +141,7 @@ def test_only_those_that_verify_have_the_secret_and_a_collector_has_its_own_key(
                 (item,) = volume["secret"]["items"] if "secret" in volume else [{"key": volume["hostPath"]["path"]}]
                 mounted[part_of(workload)] = item["key"], "/".join(filter(None, (path, item.get("path"))))
     folder = "/etc/railsight/identity"
-    collectors = {kind: kind for kind in ("gnmi", "snmp", "bridge", "dialout")}
+    collectors = {kind: kind for kind in ("gnmi", "snmp", "bridge", "dialout", "syslog", "otlp")}
     collectors |= dict.fromkeys(ON_HOSTS, "/etc/railsight/identity.key")
     assert mounted == dict.fromkeys(("measure", "decide", "persist"), ("secret", f"{folder}/secret")) | {
         f"collect-{kind}": (key, f"{folder}/key") for kind, key in collectors.items()
@@ -147,19 +150,30 @@ def test_only_those_that_verify_have_the_secret_and_a_collector_has_its_own_key(
         assert f'{name} = "{folder}/{path}"' in data_of("railsight", "railsight.toml")
 
 
-def test_only_the_sink_and_migrations_have_a_password_of_clickhouse() -> None:
+def test_only_those_that_use_clickhouse_have_a_password_of_it() -> None:
     """And each of them that of its own user."""
     found = {}
     for workload in WORKLOADS:
         for volume in pod_of(workload)["volumes"]:
             if volume["name"] == "clickhouse":
                 found[part_of(workload)] = volume["secret"]["items"][0]["key"]
-    assert found == {"persist": "railsight_sink", "migrations": "railsight_migrator"}
+    assert found == {"persist": "railsight_sink", "migrations": "railsight_migrator", "locality": "railsight_reader"}
 
 
 @pytest.mark.parametrize(
     "part",
-    ["persist", "migrations", "measure", "locality", "collect-jobs", "collect-nic", "collect-dialout", "collect-probe"],
+    [
+        "persist",
+        "migrations",
+        "measure",
+        "locality",
+        "collect-jobs",
+        "collect-nic",
+        "collect-dialout",
+        "collect-syslog",
+        "collect-otlp",
+        "collect-probe",
+    ],
 )
 def test_the_configuration_is_one_that_railsight_reads(part: str, tmp_path: Path) -> None:
     """With the environment of the part's container; no secret is in it."""

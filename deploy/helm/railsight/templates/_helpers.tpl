@@ -41,7 +41,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if .Values.alertmanager.caSecret.name }}{{- $_ := set $notify "ca_file" "/etc/railsight/alertmanager-ca/ca.crt" }}{{- end }}
 {{- end }}
 {{- $collect := dict }}
-{{- range $kind := list "gnmi" "snmp" "bridge" "jobs" "dialout" "nic" "host" "probe" }}
+{{- range $kind := list "gnmi" "snmp" "bridge" "jobs" "dialout" "syslog" "otlp" "nic" "host" "probe" }}
 {{- $values := index $.Values.collectors $kind }}
 {{- if $values.enabled }}
 {{- $section := deepCopy $values.settings }}
@@ -49,9 +49,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- $_ := set $section "targets_file" (printf "/etc/railsight/targets/%s.json" $kind) }}
 {{- if not $section.share_group }}{{- $_ := set $section "share_group" $.Values.kafka.cluster }}{{- end }}
 {{- end }}
-{{- if eq $kind "dialout" }}
-{{- $_ := set $section "listen" "0.0.0.0:57500" }}
+{{- with index (include "railsight.listeners" $ | fromYaml) $kind }}
 {{- $_ := set $section "targets" $values.targets }}
+{{- if eq $kind "syslog" }}
+{{- $inputs := list "udp://0.0.0.0:5514" "tcp://0.0.0.0:5514" }}
+{{- if $section.cert_file }}{{- $inputs = append $inputs "tls://0.0.0.0:6514" }}{{- end }}
+{{- $_ := set $section "inputs" ($section.inputs | default $inputs) }}
+{{- else }}
+{{- $_ := set $section "listen" (printf "0.0.0.0:%v" (index . 0).port) }}
+{{- end }}
 {{- end }}
 {{- if eq $kind "probe" }}
 {{- $_ := set $section "inventory" "/etc/railsight/inventory" }}
@@ -89,14 +95,14 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{/* The pod of one part. root, part, args; optional: login, values, store (user, secret), alertmanager, ticket, targets,
      secretName, spool, onHost, privileged, device, probes, serviceAccount, serves (port, tokenSecret, tlsSecret),
-     listens (port), inventory (volume source). */}}
+     listens (ports), inventory (volume source). */}}
 {{- define "railsight.pod" -}}
 {{- $root := .root }}
 {{- $values := .values }}
 {{- $identity := "" }}
 {{- if ne $root.Values.identity.mode "off" }}
 {{- if has .part (list "measure" "decide" "persist") }}{{ $identity = "secret" }}
-{{- else if or .onHost (has .kind (list "gnmi" "snmp" "bridge" "dialout")) }}{{ $identity = .kind }}{{ end }}
+{{- else if or .onHost (has .kind (list "gnmi" "snmp" "bridge" "dialout" "syslog" "otlp")) }}{{ $identity = .kind }}{{ end }}
 {{- end }}
 metadata:
   labels:
@@ -161,8 +167,8 @@ spec:
         {{- with .serves }}
         - {name: https, containerPort: {{ .port }}}
         {{- end }}
-        {{- with .listens }}
-        - {name: devices, containerPort: {{ . }}}
+        {{- range .listens }}
+        - {name: {{ .name }}, protocol: {{ .protocol | default "TCP" }}, containerPort: {{ .port }}}
         {{- end }}
       startupProbe: {httpGet: {path: /livez, port: metrics}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 24}
       livenessProbe: {httpGet: {path: /livez, port: metrics}, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 3}
