@@ -67,9 +67,9 @@ class HostReader:
     async def run(self) -> None:
         """Read at each cadence until cancelled; a hanging card is skipped, so that no reading hangs."""
         async with asyncio.TaskGroup() as tasks:
-            paces = (self.read_once, self._params.cadence_s), (self.read_modules, EVERY_S)
-            for read, cadence_s in paces:
-                tasks.create_task(poll(self.device, read, Pace(cadence_s), self._metrics, self._rng))
+            readings = (self.device, self.read_once, self._params.cadence_s), ("modules", self.read_modules, EVERY_S)
+            for name, read, cadence_s in readings:
+                tasks.create_task(poll(name, read, Pace(cadence_s), self._metrics, self._rng))
 
     async def read_modules(self) -> None:
         """Read FEC statistics and modules of the uplinks for their next rows, beside the other readings."""

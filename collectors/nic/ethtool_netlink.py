@@ -3,9 +3,11 @@
 Numbers: include/uapi/linux/ethtool_netlink.h. A driver answers for as long as its firmware takes: seconds for a page.
 """
 
+import os
 import struct
 
 from collectors.kernel.netlink import GENERIC, Netlink, attribute, attributes, number
+from streams.wire.errors import Reject
 
 _TIMEOUT_S = 10.0
 _GENERIC = struct.Struct("=BBH")
@@ -25,8 +27,11 @@ class EthtoolNetlink:
         self._link = link or Netlink(GENERIC, _TIMEOUT_S)
         body = _GENERIC.pack(_GET_FAMILY, 1, 0) + attribute(_FAMILY_NAME, b"ethtool\0")
         try:
-            (answer,) = self._link.request(_CONTROLLER, body)
-            self._family = number(dict(attributes(answer[_GENERIC.size :])).get(_FAMILY_ID, b""))
+            answers = self._link.request(_CONTROLLER, body)
+            found = dict(attributes(answers[0][_GENERIC.size :])) if answers else {}
+            if _FAMILY_ID not in found:
+                raise Reject("the kernel's answer has no number of the family `ethtool`")
+            self._family = number(found[_FAMILY_ID])
         except BaseException:
             self._link.close()
             raise
@@ -49,7 +54,7 @@ class EthtoolNetlink:
         return self._request(_EEPROM_GET, netdev, asked).get(_DATA, b"")
 
     def _request(self, command: int, netdev: str, body: bytes, flags: int = 0) -> dict[int, bytes]:
-        header = attribute(_DEV_NAME, netdev.encode() + b"\0") + attribute(_FLAGS, struct.pack("=I", flags))
+        header = attribute(_DEV_NAME, os.fsencode(netdev) + b"\0") + attribute(_FLAGS, struct.pack("=I", flags))
         answers = self._link.request(
             self._family, _GENERIC.pack(command, 1, 0) + attribute(_HEADER | 0x8000, header) + body
         )

@@ -15,14 +15,10 @@ from collectors.nic.collector import SPEC, host_reader
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Facts
 from tests.fakes.publisher import RecordingPublisher
+from tests.fixtures.host_tree import link
 from tests.fixtures.nic_tree import CARD, NET, PORT, RDMA, rows, whole, write
 
 FABRIC = frozenset({Role.FABRIC})
-
-
-def link(root: Path, path: str, target: str) -> None:
-    (root / path).parent.mkdir(parents=True, exist_ok=True)
-    (root / path).symlink_to(target)
 
 
 def two_ports_in_one_function(root: Path) -> None:
@@ -216,7 +212,7 @@ async def test_a_device_that_hangs_while_ports_are_looked_for_is_reported(tmp_pa
     """The collector goes on, and finds the ports once it answers."""
     write(tmp_path, CARD)
     tree = Stuck(tmp_path)
-    found = whole(tmp_path, tree=tree)
+    found = whole(tmp_path, tree=tree, deadline_s=0.2)
     for _ in range(3):
         assert await found.host.read_once() is None
     assert [s.error for s in found.published.of(CollectorStatus)] == [

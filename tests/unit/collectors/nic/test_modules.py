@@ -229,6 +229,23 @@ async def test_without_the_family_the_driver_reports_the_temperature(
         assert rows(await made.host.read_once())["mlx5_0"].get("module_temperature_c") == expected
 
 
+async def test_answers_of_any_content_end_no_reading(tmp_path: Path) -> None:
+    """None, several, or attributes that are none; each is counted."""
+    rng = random.Random(20261130)
+
+    def junk(kind: int, body: bytes) -> Iterable[bytes]:
+        if kind == 0x10 and rng.random() < 0.5:
+            return [bytes(4) + nest((1, struct.pack("=H", FAMILY)))]
+        return [rng.randbytes(rng.randrange(40)) for _ in range(rng.randrange(3))]
+
+    write(tmp_path, CARD)
+    made = whole(tmp_path, modules=lambda: EthtoolNetlink(netlink(FakeKernel(junk))))
+    for _ in range(100):
+        assert rows(await made.host.read_once())["mlx5_0"]["oper_up"] == 1
+        await made.host.read_modules()
+    assert made.metrics.value("unreadable") > 10
+
+
 def test_the_real_kernel_has_the_family() -> None:
     """It answers for the loopback, which has neither FEC nor a module."""
     link = EthtoolNetlink()
