@@ -1,18 +1,23 @@
 """Gathers the values of one device into readings. Pure.
 
 A reading ends at a gap in the device's times, at its maximum length, or when the device is quiet. Several values of one
-series in a reading are high-frequency telemetry: the newest is published.
+series in a reading are high-frequency telemetry: the newest is published, and the largest depth of a queue, which shows
+a burst that is shorter than the reading.
 """
 
 from collections.abc import Iterator, Mapping
 
 from collectors.bridge.devices import DeviceColumns, reading_of
+from collectors.bridge.tables import Kind, Signal
 from collectors.core.columns import Reading
 from collectors.core.context import DeviceEvent
 from collectors.gnmi.device_output import STATE_EVENTS
 from collectors.otlp.params import Params
+from streams.fabric.catalogue import Metric
 from streams.wire.models import RowKind
 
+_DEPTHS = (Metric.QUEUE_DEPTH_BYTES, Metric.QUEUE_WATERMARK_BYTES)
+_SEVERAL = 2
 Batches = Mapping[int, dict[int, float]]
 """The values of each time, by slot."""
 
@@ -31,8 +36,9 @@ class Readings:
         self._span_ns = int(params.span_s * 1e9)
         self._window: list[tuple[int, dict[int, float]]] = []
         self._states: list[int] = []
+        self._depths: list[int] = []
         self._seen = 0
-        """The slots that have been examined for states."""
+        """The slots that are in `_states` and `_depths` if they belong there."""
         self._first_ns = self._last_ns = self._received_ns = 0
 
     @property
@@ -70,11 +76,24 @@ class Readings:
         values: dict[int, float] = {}
         for _, batch in window:
             values.update(batch)
+        if len(window) > 1:
+            self._add_peaks(window, values)
         found = reading_of(self.columns, values, self._row_times(window), self._received_ns, 0)
         self.latest.update(values)
         if found is not None:
             self.replaced += found[1]
             yield found[0]
+
+    def _add_peaks(self, window: list[tuple[int, dict[int, float]]], values: dict[int, float]) -> None:
+        """Add the largest depth of each queue, as its watermark, if the reading has several."""
+        for slot in self._depths:
+            found = [batch[slot] for _, batch in window if slot in batch]
+            if len(found) < _SEVERAL:
+                continue
+            cell = self.columns.cells[slot]
+            peak = self.columns.slot(cell.row, Signal(Kind.VALUE, Metric.QUEUE_WATERMARK_BYTES, lane=cell.lane))
+            if peak is not None:
+                values[peak] = max(values.get(peak, 0.0), *found)
 
     def _row_times(self, window: list[tuple[int, dict[int, float]]]) -> Mapping[str, int]:
         """Return the newest time of each row."""
@@ -89,8 +108,12 @@ class Readings:
     def _events(self, window: list[tuple[int, dict[int, float]]]) -> Iterator[DeviceEvent]:
         """Yield the changes of the ports' states."""
         columns = self.columns
-        self._states += [slot for slot in range(self._seen, len(columns.states)) if columns.states[slot]]
-        self._seen = len(columns.states)
+        for slot in range(self._seen, len(columns.cells)):
+            if columns.states[slot]:
+                self._states.append(slot)
+            elif columns.cells[slot].metric in _DEPTHS:
+                self._depths.append(slot)
+        self._seen = len(columns.cells)
         states = {slot: self.latest.get(slot) for slot in self._states}
         for at_ns, batch in window:
             for slot in states.keys() & batch.keys():

@@ -202,6 +202,21 @@ async def test_a_point_that_is_no_counter_is_rejected_and_one_without_a_value_is
         assert set(now.of(Metric.TX_BYTES)) == set(stored)
 
 
+async def test_high_frequency_telemetry_is_one_reading_a_second_with_the_peak_of_a_queue() -> None:
+    """A burst of 2 ms fills a queue that is empty at the end; a reading has the newest bytes and the largest depth."""
+    queue, port = {"object_name": "Ethernet0|3"}, {"object_name": "Ethernet0"}
+    bytes_sent, depths = [], []
+    for number in range(2000):
+        at_ns = at(0) + number * 1_000_000
+        bytes_sent.append(Given(number * 1000, port, at_ns))
+        depths.append(Given(90_000 if number in (700, 701) else 0, queue, at_ns))
+    async with sending() as now:
+        assert await now.send({SAI(1, 9): bytes_sent, SAI(21, 24): depths}) == Answer()
+        assert now.of(Metric.QUEUE_WATERMARK_BYTES) == [90_000, 0, 0]
+        assert now.of(Metric.QUEUE_DEPTH_BYTES) == [0, 0, 0]
+        assert now.of(Metric.TX_BYTES) == [900_000, 1_801_000, 1_999_000]
+
+
 async def test_a_relay_sends_for_the_targets_that_its_resources_or_points_name() -> None:
     """Others are rejected with the name; dcgm-exporter's points name their host."""
     gpu = {"pci_bus_id": "00000000:9B:00.0", "Hostname": "gpu1.example.net"}

@@ -1,0 +1,116 @@
+"""Real senders of OTLP: telemetrygen, and an OpenTelemetry Collector as a relay.
+
+Both are of https://github.com/open-telemetry (v0.161.0), on PATH: `go install
+github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen@v0.161.0`, and a collector made by `builder`
+with otlpreceiver, otlpexporter and otlphttpexporter.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import socket
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from streams.fabric.catalogue import Metric
+from tests.integration.collectors.otlp_clients import Listening, listening
+
+OUT = "nvswitch_interface_if_out_octets"
+TELEMETRYGEN, OTELCOL = shutil.which("telemetrygen"), shutil.which("otelcol")
+needs_telemetrygen = pytest.mark.skipif(TELEMETRYGEN is None, reason="telemetrygen is not on PATH")
+needs_otelcol = pytest.mark.skipif(OTELCOL is None, reason="otelcol (an OpenTelemetry Collector) is not on PATH")
+
+CONFIG = """
+receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:IN"}}}}
+exporters:
+  otlp: {endpoint: "127.0.0.1:GRPC", tls: {insecure: true}}
+  otlphttp/protobuf: {metrics_endpoint: "http://127.0.0.1:HTTP/v1/metrics"}
+  otlphttp/json: {metrics_endpoint: "http://127.0.0.1:HTTP/v1/metrics", encoding: json}
+service:
+  telemetry: {metrics: {level: none}}
+  pipelines: {metrics: {receivers: [otlp], exporters: [EXPORTER]}}
+"""
+
+
+async def generate(address: str, *options: str, name: str = OUT, device: str = "leaf1") -> None:
+    """Send five points of one series, as telemetrygen does; raises AssertionError if it cannot."""
+    assert TELEMETRYGEN is not None
+    process = await asyncio.create_subprocess_exec(
+        TELEMETRYGEN, "metrics", "--otlp-insecure", "--otlp-endpoint", address, "--metrics", "5", "--rate", "50",
+        "--otlp-metric-name", name, "--telemetry-attributes", 'interface="swp1"', "--otlp-attributes",
+        f'host.name="{device}"', *options, stdout=DEVNULL, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+
+
+async def received(now: Listening) -> None:
+    """Wait for a value of the series, without a rejected point."""
+    await now.until(lambda: bool(now.values(Metric.TX_BYTES)))
+    assert {port for port, _ in now.values(Metric.TX_BYTES)} == {"swp1"}
+    assert now.metrics.value("unreadable", "leaf1") == 0
+
+
+@needs_telemetrygen
+@pytest.mark.parametrize("kind", ["Gauge", "Sum"])
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+async def test_telemetrygen_is_read(kind: str, protocol: str) -> None:
+    """Its histograms are accepted too."""
+    options = ["--otlp-http"] if protocol == "http" else []
+    async with listening() as now:
+        address = f"127.0.0.1:{now.ports[protocol]}"
+        await generate(address, "--metric-type", "Histogram", *options)
+        await generate(address, "--metric-type", kind, *options)
+        await received(now)
+
+
+@needs_telemetrygen
+@needs_otelcol
+@pytest.mark.parametrize("exporter", ["otlp", "otlphttp/protobuf", "otlphttp/json"])
+async def test_a_collector_is_a_relay(exporter: str, tmp_path: Path) -> None:
+    """Its exporters send with gzip by default; an unknown device is rejected and nothing else."""
+    relay = {"name": "otelcol", "addresses": ["127.0.0.1"], "relay": True}
+    async with listening(targets=[relay, {"name": "leaf1"}]) as now, collector(now, exporter, tmp_path) as address:
+        await generate(address, device="leaf9")
+        await generate(address)
+        await now.until(lambda: bool(now.values(Metric.TX_BYTES)))
+        assert {port for port, _ in now.values(Metric.TX_BYTES)} == {"swp1"}
+        assert now.metrics.value("unreadable", "otelcol") == 5
+
+
+@asynccontextmanager
+async def collector(now: Listening, exporter: str, folder: Path) -> AsyncIterator[str]:
+    """Run a Collector that relays to us; yield its address once it listens."""
+    assert OTELCOL is not None
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    text = CONFIG.replace("IN", str(port), 1).replace("EXPORTER", exporter)
+    for name, value in now.ports.items():
+        text = text.replace(name.upper(), str(value))
+    config = folder / "otelcol.yaml"
+    config.write_text(text)
+    process = await asyncio.create_subprocess_exec(
+        OTELCOL, "--config", f"file:{config}", stdout=DEVNULL, stderr=DEVNULL
+    )
+    try:
+        await _listens(process, port)
+        yield f"127.0.0.1:{port}"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+
+async def _listens(process: Process, port: int) -> None:
+    while process.returncode is None:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            await writer.wait_closed()
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"the collector ended: {process.returncode}")
