@@ -38,8 +38,8 @@ MAX_VALUES = 12_000_000
 Without this limit, 12 kB that decompress to 44.7 million empty lists would take 2.9 GB (calculated, 64 bytes each)."""
 
 
-_TENANT = "tenant"
-"""A later column: a version without it keeps its digest, and an earlier release can read it."""
+_LATER = "tenant", "load_balancing"
+"""Later columns: a version without one keeps its digest, and an earlier release can read it."""
 
 
 def check(inventory: Inventory, now_ns: int = 0) -> list[str]:
@@ -60,8 +60,9 @@ def _serialized(inventory: Inventory) -> bytes:
         if (rows := getattr(inventory, table))
     }
     for table in columns.values():
-        if not any(table.get(_TENANT, ())):
-            table.pop(_TENANT, None)
+        for column in _LATER:
+            if not any(table.get(column, ())):
+                table.pop(column, None)
     return orjson.dumps(columns)
 
 

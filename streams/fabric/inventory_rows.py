@@ -49,6 +49,8 @@ class Device(NamedTuple):
     """A switch or a host.
 
     `id` is a stable identity for devices whose names may change; `gpus` is the number of GPUs; `tenant` owns the host.
+    `load_balancing` is how a switch spreads RoCE over its uplinks: by flow (`ecmp`, also if empty), or by packet, as
+    the switch (`adaptive`) or the sender (`sprayed`) chooses.
     """
 
     name: Name
@@ -66,6 +68,12 @@ class Device(NamedTuple):
     team: str = ""
     maintenance_until: OptionalTime = None
     tenant: str = ""
+    load_balancing: Literal["", "ecmp", "adaptive", "sprayed"] = ""
+
+    @property
+    def is_sprayed(self) -> bool:
+        """Return whether the packets of one flow take several paths."""
+        return self.load_balancing in ("adaptive", "sprayed")
 
 
 HOST_LINK: Final = "host-link"

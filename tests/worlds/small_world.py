@@ -156,7 +156,7 @@ KINDS = {
     "stalled": Kind(
         lambda at: StalledCredits(at.link, at.port, at.interval), (_RX, _TX, _SPEED, (Metric.CREDITS_USED, NO_INDEX))
     ),
-    "stopped": Kind(lambda at: StoppedQueue(at.link, at.port, at.interval), (_TX, _SPEED, *_WATCHDOG)),
+    "stormed": Kind(lambda at: StoppedQueue(at.link, at.port, at.interval), (_TX, _SPEED, *_WATCHDOG)),
     "trimming": Kind(
         lambda at: Incast(at.link, at.interval, trimmed_per_s=(50_000.0, 1_000.0)), (_SPEED, *_MARKED, *_TRIMMED)
     ),
@@ -205,7 +205,7 @@ class SmallWorld:
     """Ports that pause the far side all the time, so that it sends nothing."""
     stalled: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that free no credits, so that the far side sends nothing."""
-    stopped: dict[str, list[Seconds]] = field(default_factory=dict)
+    stormed: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports of switches with a queue that the PFC watchdog holds."""
     trimming: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports of hosts with an incast, for which the switch trims 50,000 packets a second and drops 1,000 of these."""

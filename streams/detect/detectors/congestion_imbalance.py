@@ -1,6 +1,7 @@
 """congestion/imbalance: detects a switch whose uplinks carry unequal traffic for minutes, one of them nearly full.
 
-Either the switch sends unequally, or the tier above sends unequally down the links to it.
+Either the switch sends unequally, or the tier above sends unequally down the links to it. Where packets are sprayed
+(`load_balancing` of the switch in the inventory), unequal load is the symptom of a path that is slower or avoided.
 
 Opens when several consecutive windows are uneven, closes after as many even ones. `measure` compares the uplinks of all
 switches as one array, and emits windows only of switches that may be uneven.
@@ -91,12 +92,14 @@ def _conclusion(
     verb, of_one, metric = ("receive", "receives", "rx_bytes") if received else ("carry", "carries", "tx_bytes")
     cable = context.topology.link_at(Port(switch, worst.full_port)) if received else None
     sender = f"{switch}/{worst.full_port}" if cable is None else f"{cable.upper.device}/{cable.upper.port}"
+    is_avoided = _is_sprayed(context, switch) and worst.off < 0
     rate_bps, mean_bps, uplinks = worst.mean_bps * (1 + worst.off), worst.mean_bps, worst.peers + 1
     return Conclusion(
         subject, begin_ns, end_ns, opened_ns=marks[params.windows - 1].end_ns + ns(context.settings.lateness_s),
         seen_ns=end_ns, resolved_ns=None if ended_at_ns is None else end_ns, over_ns=ended_at_ns or FOREVER,
         summary=f"the {uplinks} uplinks of {switch} {verb} unevenly: "
-        f"{worst.port} {worst.off:+.0%} of the mean, {worst.full_port} is {worst.full:.0%} full",
+        f"{worst.port} {worst.off:+.0%} of the mean, {worst.full_port} is {worst.full:.0%} full"
+        + (f"; packets are sprayed: the path of {worst.port} is slower or avoided" if is_avoided else ""),
         cause=Cause.CONGESTION,
         evidence=(
             evidence_of(
@@ -114,6 +117,11 @@ def _conclusion(
     )  # fmt: skip
 
 
+def _is_sprayed(context: Context, switch: str) -> bool:
+    device = context.topology.devices.get(switch)
+    return device is not None and device.is_sprayed
+
+
 def _worst(marks: Sequence[UplinkMark]) -> UplinkMark:
     return max(marks, key=lambda mark: abs(mark.off))
 
@@ -126,7 +134,8 @@ def _observe(
     params: ImbalanceParams, state: ImbalanceState | None, window: PeerWindow, context: Context
 ) -> Observed[ImbalanceState]:
     """Add a window, unless an uplink was down, trained or was administratively down in it."""
-    mark, switch = mark_of(params, window), window.device
+    switch = window.device
+    mark = mark_of(params, window, _planes(context, window) if _is_sprayed(context, switch) else ())
     if state is None and not mark.is_bad:
         return Observed(None)
     uplinks = [link.lower for link in context.topology.uplinks_of.get(switch, ()) if link.is_uplink]
@@ -145,27 +154,43 @@ def with_mark(state: ImbalanceState, mark: UplinkMark) -> ImbalanceState:
     return state.with_marks(sorted([*(m for m in state.marks if m is not known), mark], key=lambda one: one.begin_ns))
 
 
-def mark_of(params: ImbalanceParams, window: PeerWindow) -> UplinkMark:
-    """Return the most deviant and the fullest uplink of a window, in the direction that is bad or deviates more."""
+def _planes(context: Context, window: PeerWindow) -> list[int]:
+    """Return the plane of each uplink of a window; senders spray over the paths of one plane."""
+    links = (context.topology.link_at(Port(window.device, port)) for port in window.port)
+    return [-1 if link is None or link.plane is None else link.plane for link in links]
+
+
+def mark_of(params: ImbalanceParams, window: PeerWindow, planes: Sequence[int] = ()) -> UplinkMark:
+    """Return the most deviant and the fullest uplink of a window, in the direction that is bad or deviates more.
+
+    With `planes`, packets are sprayed: uplinks are compared within their plane, and the emptiest one is the deviant.
+    """
     directions = [metric for metric in DIRECTIONS if metric in window.metric]
     if Metric.SPEED_BPS not in window.metric or not directions:
         return UplinkMark(window.begin_ns, window.end_ns, window.source, is_bad=False)
-    marks = (_mark(params, window, metric) for metric in directions)
+    compared: tuple[int | None, ...] = tuple(dict.fromkeys(planes)) or (None,)
+    marks = (_mark(params, window, metric, planes, plane) for metric in directions for plane in compared)
     return max(marks, key=lambda mark: (mark.is_bad, abs(mark.off)))
 
 
-def _mark(params: ImbalanceParams, window: PeerWindow, metric: Metric) -> UplinkMark:
+def _mark(
+    params: ImbalanceParams, window: PeerWindow, metric: Metric, planes: Sequence[int], plane: int | None
+) -> UplinkMark:
     """Return the mark of one direction; without values if fewer than two uplinks are in use."""
     count = len(window.port)
     carried, speeds = (
         np.array(window.value[window.metric.index(one) * count :][:count])[None] for one in (metric, Metric.SPEED_BPS)
     )
     carried, speeds = np.where(carried >= 0, carried, np.nan), np.where(speeds > 0, speeds, np.nan)
+    if plane is not None:
+        carried = np.where(np.array(planes) == plane, carried, np.nan)
     rates = carried * 8 / (max(window.at_ns - window.since_ns, 1) / 1e9)
     off, fill = deviations(rates, speeds, params.unused)
     if np.isnan(off).all():
         return UplinkMark(window.begin_ns, window.end_ns, window.source, is_bad=False)
-    worst, fullest = int(np.nanargmax(np.abs(off))), int(np.nanargmax(fill))
+    fullest, emptiest = int(np.nanargmax(fill)), int(np.nanargmin(off))
+    is_avoided = plane is not None and off[0, emptiest] <= -params.uneven
+    worst = emptiest if is_avoided else int(np.nanargmax(np.abs(off)))
     is_bad = bool(abs(off[0, worst]) >= params.uneven and fill[0, fullest] >= params.busy)
     return UplinkMark(
         window.begin_ns, window.end_ns, window.source, is_bad, window.port[worst], float(off[0, worst]),

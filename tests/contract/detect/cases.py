@@ -113,7 +113,7 @@ FURTHER: dict[str, tuple[SmallWorld, Truth]] = {
         Truth(at(100), at(400), Condition.CONGESTION_PFC_STORM, "pod1-host2", "mlx5_3"),
     ),
     "congestion/pfc-storm by a watchdog that is stuck": (
-        SmallWorld(topology=LEAVES, stopped={"pod1-leaf4/Ethernet2/1": [(100, 1300)]}),
+        SmallWorld(topology=LEAVES, stormed={"pod1-leaf4/Ethernet2/1": [(100, 1300)]}),
         Truth(at(100), at(1300), Condition.CONGESTION_PFC_STORM, "pod1-leaf4", "Ethernet2/1"),
     ),
     "congestion/incast by trimmed packets": (

@@ -35,9 +35,11 @@ class Case:
     """The load is what the uplinks receive; what they send is even."""
 
 
-def published(case: Case, last_s: float = 1800, source: Source = SNMP) -> list[Finding]:
+def published(case: Case, last_s: float = 1800, source: Source = SNMP, balancing: str = "") -> list[Finding]:
     """Return the last revisions by measure and correlate."""
     top = fabric(case.speeds if case.trained is None else (0,) * 4)
+    devices = {name: one._replace(load_balancing=balancing) for name, one in top.devices.items()}  # type: ignore[arg-type]
+    top.devices.update(devices)
     measure, correlate = Measure(DetectParams()), Correlate(DetectParams())
     outputs = []
     for stage in (measure, correlate):
@@ -116,6 +118,29 @@ def test_one_that_carries_too_little_is_found() -> None:
     """A bundle that lost a member carries half."""
     (found,) = published(Case((0.35, 0.7, 0.7, 0.7)))
     assert found.evidence[0].at == Endpoint(LEAF, "u0")
+
+
+@pytest.mark.parametrize("balancing", ["adaptive", "sprayed"])
+def test_an_uneven_uplink_of_sprayed_packets_is_a_path_that_is_avoided(balancing: str) -> None:
+    """Not a collision of flows: the emptiest uplink is the symptom of its path."""
+    (found,) = published(Case((0.6, 0.6, 0.3, 0.6)), balancing=balancing)
+    assert found.evidence[0].at == Endpoint(LEAF, "u2")
+    assert found.summary.endswith("packets are sprayed: the path of u2 is slower or avoided")
+    (full,) = published(Case((0.9, 0.5, 0.5, 0.5)), balancing=balancing)
+    assert full.evidence[0].at is not None and full.evidence[0].at.port in ("u1", "u2", "u3")
+    (by_flow,) = published(Case((0.6, 0.6, 0.3, 0.6)), balancing="ecmp")
+    assert "sprayed" not in by_flow.summary
+
+
+def test_sprayed_packets_are_compared_within_their_plane() -> None:
+    """A plane with half of the load of another is no path that is avoided."""
+    window = PeerWindow(
+        LEAF, SNMP, PeerGroup.SWITCH_UPLINKS, at(0), at(60), at(-10), at(50), UPLINKS,
+        (Metric.TX_BYTES, Metric.SPEED_BPS), (2e12, 2e12, 1e12, 1e12, SPEED, SPEED, SPEED, SPEED),
+    )  # fmt: skip
+    params = DetectParams().section(DETECTOR)
+    assert mark_of(params, window).is_bad and not mark_of(params, window, (0, 0, 1, 1)).is_bad
+    assert mark_of(params, window, (0, 1, 0, 1)).off == pytest.approx(-1 / 3)
 
 
 def test_elephants_that_collide_on_one_link_down_to_a_leaf_are_found() -> None:

@@ -13,6 +13,7 @@ from streams.detect.detectors.path_loss.flows import FlowName, PathParams
 from streams.detect.detectors.path_loss.localize import localize
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
+from streams.fabric.topology import Topology
 from streams.replay.score import Truth, score
 from streams.wire.models import (
     CollectorStatus,
@@ -68,6 +69,19 @@ SILENT: dict[str, dict[str, object]] = {
     },
     "a rail whose link is shut": {"dropping": {RAIL: (1.0, [(100, 400)])}, "disabled": {RAIL: [(95, 405)]}},
 }
+
+
+def test_probes_state_that_they_do_not_show_the_paths_of_sprayed_packets() -> None:
+    """A finding in a fabric that sprays RoCE states it; one of ECMP does not."""
+    rows = in_order(recorded(world(dropping={LINK: (0.01, [(100, 400)])}), 600))
+    statements = {}
+    for balancing in ("ecmp", "sprayed"):
+        devices = tuple(one._replace(load_balancing=balancing) for one in INVENTORY.devices)
+        published = play(rows, Topology(replace(INVENTORY, devices=devices)))
+        (loss,) = [one for one in last([f for f in published if isinstance(f, Finding)]) if one.condition in PROBED]
+        statements[balancing] = " ".join(one.statement for one in loss.evidence)
+    assert "probes show their own paths, not those of RoCE" in statements["sprayed"]
+    assert "RoCE" not in statements["ecmp"]
 
 
 @pytest.mark.parametrize("case", SILENT)

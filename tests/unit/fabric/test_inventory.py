@@ -8,8 +8,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
 from streams.fabric.inventory import InvalidInventory, Inventory, digest, pack, read_folder, unpack
+from streams.fabric.inventory_rows import from_rows
 from tests.worlds.small_fabric import inventory, job
 
 DEVICES = "name,kind,tier,pod,plane,vendor,model,gpus"
@@ -112,3 +114,16 @@ def test_json_without_an_inventory_is_refused(columns: object) -> None:
     """Any content raises the same error."""
     with pytest.raises(ValueError, match=r"\w"):
         unpack(bytes(cramjam.zstd.compress(orjson.dumps(columns))))
+
+
+def test_a_fabric_declares_its_load_balancing() -> None:
+    """A version without the column keeps its digest; an unknown way is refused."""
+    rows = [{"name": "l1", "kind": "switch", "tier": "T0", "load_balancing": "sprayed"}]
+    (leaf,) = from_rows("devices", rows)
+    data = pack(Inventory(devices=(leaf,)))[1]
+    assert unpack(data).devices == (leaf,) and leaf.is_sprayed
+    assert (
+        b"load_balancing" not in cramjam.zstd.decompress(pack(Inventory((leaf._replace(load_balancing=""),)))[1]).read()
+    )
+    with pytest.raises(ValidationError, match="load_balancing"):
+        from_rows("devices", [rows[0] | {"load_balancing": "random"}])

@@ -38,8 +38,9 @@ _CERTAIN, _NOT_DISTINGUISHED, _NOT_LOCATED = 0.9, 0.6, 0.5
 
 
 def _verdict(
-    params: PathParams, subject: Subject, suspects: Sequence[Suspect], end_ns: int, cells: Sequence[ProbeWindow]
-) -> ProbeVerdict:
+    params: PathParams, topology: Topology, subject: Subject, suspects: Sequence[Suspect], end_ns: int,
+    cells: Sequence[ProbeWindow],
+) -> ProbeVerdict:  # fmt: skip
     """Return the verdict on a subject: its suspects are both directions of a link, or several flows."""
     whole = [one for one in suspects if one.flow is None]
     lost, sent = sum(one.lost for one in suspects), sum(one.sent for one in suspects)
@@ -50,9 +51,20 @@ def _verdict(
     return ProbeVerdict(
         min(one.begin_ns for one in suspects) - width_ns, max(one.last_ns for one in suspects), end_ns, lost, sent,
         _summary(subject, whole, suspects),
-        (*(line for one in suspects for line in _statements(params, one)), _coverage(cells)), confidence,
+        (*(line for one in suspects for line in _statements(params, one)), *_limits(topology, suspects),
+         _coverage(cells)), confidence,
         is_switch=any("/" not in one.element for one in suspects),
     )  # fmt: skip
+
+
+def _limits(topology: Topology, suspects: Sequence[Suspect]) -> list[ProbeStatement]:
+    """Return what these probes do not show: where packets are sprayed, RoCE takes other paths than a 5-tuple."""
+    devices = (topology.devices.get(device_of(one.element)) for one in suspects)
+    sprayed = next((device for device in devices if device is not None and device.is_sprayed), None)
+    if sprayed is None:
+        return []
+    how = f"packets are sprayed at {sprayed.name} (load_balancing {sprayed.load_balancing})"
+    return [ProbeStatement(f"{how}: probes show their own paths, not those of RoCE", sprayed.name)]
 
 
 def _summary(subject: Subject, whole: Sequence[Suspect], suspects: Sequence[Suspect]) -> str:
@@ -176,7 +188,7 @@ def _judge(params: PathParams, state: PathState, topology: Topology, end_ns: int
         suspects[subject.id].append(suspect)
     for key, own in state.subjects.items():
         found = suspects.get(key)
-        verdict = _verdict(params, own.subject, found, end_ns, cells) if found else None
+        verdict = _verdict(params, topology, own.subject, found, end_ns, cells) if found else None
         own.verdicts = own.verdicts.with_pending(end_ns, verdict)
 
 
