@@ -27,6 +27,9 @@ def demo(
     act: Annotated[
         bool, typer.Option("--act", help="Act: automation drains, repairs and restores links that flap until repaired.")
     ] = False,
+    planes: Annotated[
+        int | None, typer.Option(min=2, help="Planes of each NIC, with leaves of their own; default: planes of spines.")
+    ] = None,
     headless: Annotated[bool, typer.Option("--headless", help="Draw no screen; print the report at the end.")] = False,
     recording: Annotated[
         Path | None, typer.Option("--from", help="Play this recording (file or folder) instead of a simulated fabric.")
@@ -48,9 +51,10 @@ def demo(
 
     With --act it also exits with 1 if a sound link was drained, or a bad one was left without a remediation.
 
-    Examples: `railsight demo`, `railsight demo --headless --seconds 60`, `railsight demo --act`.
+    Examples: `railsight demo`, `railsight demo --headless --seconds 60`, `railsight demo --act`,
+    `railsight demo --planes 8`.
     """
-    playback = playback_plan(recording, inventory, truth, speed)
+    playback = playback_plan(recording, inventory, truth, speed, planes)
     for line in playback.playback.rejected if playback is not None else ():
         print_text(f"railsight: {line}", err=True)
     if without_sandbox:
@@ -69,6 +73,7 @@ def demo(
         act=act,
         with_grafana=with_grafana,
         seed=seed,
+        planes=planes,
         without_sandbox=without_sandbox,
     )
     if report is None:

@@ -39,6 +39,8 @@ class DemoPlan:
     grafana: bool = False
     """A Grafana shows the boards: the one at GRAFANA_URL, or one from PATH."""
     without_sandbox: bool = False
+    planes: int | None = None
+    """The planes of each NIC of the simulated fabric; None for a fabric whose planes begin at the spines."""
 
 
 CONFIG = "railsight.toml"
@@ -63,7 +65,11 @@ def write_config(folder: Path, servers: ServerAddresses, plan: DemoPlan) -> Path
     ]
     if plan.playback is None:
         if plan.act:
-            lines += [*acting.toml_lines(), "[collect.sim.shape]", "pods = 1", 'planes_at = "nics"']
+            lines += acting.toml_lines()
+        if plan.act or plan.planes:
+            lines += ["[collect.sim.shape]", "pods = 1", 'planes_at = "nics"']
+        if plan.planes:
+            lines += [f"planes = {plan.planes}", "hosts = 3", "spines = 1"]
         lines += [
             "[collect.sim]",
             f'scenario = "{"repairs" if plan.act else "demo"}"',

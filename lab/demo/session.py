@@ -81,6 +81,7 @@ def run_demo(
     act: bool = False,
     with_grafana: bool = False,
     seed: int = 1,
+    planes: int | None = None,
     without_sandbox: bool = False,
 ) -> Report | None:
     """Run one demo and return its report; None if a signal ended it.
@@ -95,7 +96,7 @@ def run_demo(
     with run_folder(run_dir, keep=keep or run_dir is not None) as folder:
         supervisor = Supervisor(folder)
         demo = Demo(
-            DemoPlan(folder, seconds, seed, playback, alertmanager, act, with_grafana, without_sandbox),
+            DemoPlan(folder, seconds, seed, playback, alertmanager, act, with_grafana, without_sandbox, planes),
             DemoState(started_s),
             supervisor,
         )
@@ -108,13 +109,15 @@ def run_demo(
 
 
 def playback_plan(
-    recording: Path | None, inventory: Path | None, truth: Path | None, speed: float
+    recording: Path | None, inventory: Path | None, truth: Path | None, speed: float, planes: int | None = None
 ) -> PlaybackPlan | None:
     """Return the recording to play, None for a simulated fabric; raise Misconfigured."""
     if recording is None:
         if inventory is not None or truth is not None:
             raise Misconfigured("--inventory and --truth go with --from")
         return None
+    if planes is not None:
+        raise Misconfigured("--planes is for the simulated fabric: leave out --planes or --from")
     if inventory is None:
         raise Misconfigured("--from needs --inventory")
     playback = load_playback(find_recording(recording, inventory))

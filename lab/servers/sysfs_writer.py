@@ -57,9 +57,14 @@ def guid(host: str, port: str) -> str:
     return ":".join(digits[i : i + 4] for i in range(0, 16, 4))
 
 
+_SLOTS = 28
+"""The slots at one bus each; further ports are functions of the same slots."""
+
+
 def pci_address(number: int) -> str:
     """Return the PCI function of a host's port by its position, from 0."""
-    return f"0000:{0x18 + 8 * number:02x}:00.0"
+    function, slot = divmod(number, _SLOTS)
+    return f"0000:{0x18 + 8 * slot:02x}:00.{function}"
 
 
 def netdev(number: int) -> str:

@@ -8,11 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from streams.fabric.clos import ClosShape, PlanesAt, build
+from streams.fabric.clos import ClosShape, PlanesAt, build, nic_bps
 from streams.fabric.inventory import Device, Inventory, Job
 
 RAILS = 8
-_NIC_BPS = 400_000_000_000
 _VENDOR, _SWITCH_MODEL, _HOST_MODEL = "Railsight", "RS-9264", "RS-H8"
 SOFTWARE = "4.33.1F"
 
@@ -39,8 +38,9 @@ class DemoShape(BaseModel):
 def inventory(shape: DemoShape, at_ns: int) -> Inventory:
     """Return the fabric; its jobs have been running for an hour at `at_ns`."""
     spines = shape.spines * (shape.planes if shape.planes_at is PlanesAt.SPINES else 1)
+    ports = shape.planes if shape.planes_at is PlanesAt.NICS else 1
     clos = ClosShape(
-        2, (shape.hosts,) * shape.pods, RAILS, shape.planes, _NIC_BPS, first_uplink=shape.hosts,
+        2, (shape.hosts,) * shape.pods, RAILS, shape.planes, nic_bps(ports), first_uplink=shape.hosts,
         leaf_up=spines * shape.uplinks, aggs=shape.spines, planes_at=shape.planes_at, adjacent_uplinks=True,
     )  # fmt: skip
     devices, links = build(clos, _Naming(shape.spines))

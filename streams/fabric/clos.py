@@ -99,6 +99,11 @@ def nic_port(rail: int, plane: int, planes: int) -> str:
     return f"mlx5_{rail * planes + plane}" if planes < MANY_PLANES else f"eth_r{rail}_p{plane}"
 
 
+def nic_bps(planes: int) -> int:
+    """Return the usual speed of a NIC: 400 Gb/s; with many planes 800 Gb/s (ConnectX-8 and 9)."""
+    return 400_000_000_000 if planes < MANY_PLANES else 800_000_000_000
+
+
 def build(shape: ClosShape, naming: Naming) -> tuple[tuple[Device, ...], tuple[Link, ...]]:
     """Return the devices, hosts first, and the links, host links first."""
     builder = _Builder(shape, naming)
@@ -220,8 +225,6 @@ def even_shares(total: int, parts: int) -> tuple[int, ...]:
 GPUS_PER_JOB = 1024
 """The default number of GPUs in a job: 16 racks of 64 GPUs, a common size of a tenant's job."""
 
-_NIC_BPS = 400_000_000_000
-
 
 class GenerateParams(BaseModel):
     """The size and the shape of a fabric."""
@@ -238,10 +241,7 @@ class GenerateParams(BaseModel):
     jobs: int | None = Field(default=None, ge=0)
     """Jobs that share the hosts, each on adjacent hosts; default: one for each `GPUS_PER_JOB` GPUs."""
     jobs_start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
-    nic_bps: int = Field(
-        default_factory=lambda given: _NIC_BPS if given.get("planes", 1) < MANY_PLANES else 2 * _NIC_BPS, ge=1
-    )
-    """Default: 400 Gb/s; with many planes 800 Gb/s (ConnectX-8 and 9)."""
+    nic_bps: int = Field(default_factory=lambda given: nic_bps(given.get("planes", 1)), ge=1)
 
 
 class ImpossibleFabric(ValueError):

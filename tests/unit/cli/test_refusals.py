@@ -57,6 +57,7 @@ def test_config_check_names_the_collectors_that_would_run(tmp_path: Path, capsys
     [
         (("demo", "--from", "nowhere.csv"), "--from needs --inventory"),
         (("demo", "--inventory", "nowhere"), "go with --from"),
+        (("demo", "--from", "nowhere.csv", "--planes", "8"), "leave out --planes or --from"),
         (("demo", "--out", "/nonexistent/out.jsonl"), "/nonexistent/out.jsonl: No such file or directory"),
         (("collect", "nonsense"), "unknown collector nonsense"),
         (("collect", "gnmi", "--set", "cadence"), "not of the form key=value"),
