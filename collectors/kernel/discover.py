@@ -59,14 +59,12 @@ class Discovery:
         )
         self._links = self._read_links()
         netdevs = {port.netdev: port for port in self._netdevs(routes)}
+        ports = list(self._rdma_ports(netdevs))
+        joined = {port.netdev for port in ports}
+        ports += (port for port in netdevs.values() if port.netdev not in joined)
         found: dict[str, Port] = {}
-        joined: set[str] = set()
-        for port in self._rdma_ports(netdevs):
-            joined.add(port.netdev)
+        for port in sorted(ports, key=lambda port: port.is_virtual):  # a host may have a thousand virtual functions
             if len(found) < self._max:
-                found.setdefault(port.identity, port)
-        for port in netdevs.values():
-            if port.netdev not in joined and len(found) < self._max:
                 found.setdefault(port.identity, port)
         wanted = (port for port in found.values() if not port.matches(self._exclude))
         return tuple(self._completed(port, asks=port.identity not in restricted) for port in wanted)

@@ -197,6 +197,14 @@ async def test_the_roce_of_virtual_functions_belongs_to_their_rail(tmp_path: Pat
     assert (await read("out_of_sequence"))[0] == 8  # the sum wraps
 
 
+async def test_virtual_functions_displace_no_port_at_the_limit(tmp_path: Path) -> None:
+    """Their names may precede those of the uplinks."""
+    card(tmp_path, "mlx5_9", ["4: ACTIVE"], ["eth_r0_p0"], [True])
+    for number in range(4):
+        function(tmp_path, f"mlx5_{number}", number, {"out_of_sequence": 1})
+    assert set(rows(await whole(tmp_path, max_ports=2).host.read_once())) >= {"mlx5_9"}
+
+
 async def test_a_card_is_one_switch_of_the_kernel(tmp_path: Path) -> None:
     """A function beyond the eighth has another slot's number, and a card in the same slot has another switch."""
     card(tmp_path, "mlx5_0", ["4: ACTIVE"] * 2, ["eth_r0_p0"], [True])
