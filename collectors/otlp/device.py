@@ -10,10 +10,15 @@ from collectors.core.context import CollectorContext, DeviceEvent, Emitter
 from collectors.gnmi.device_output import DeviceOutput, silent_after_s
 from collectors.otlp.cell import Total
 from collectors.otlp.params import Params
-from collectors.otlp.points import split
+from collectors.otlp.points import attributes, split
 from collectors.otlp.readings import Batches, Readings
+from collectors.otlp.tables import LONGEST_NAME
 from streams.wire.errors import Reject
 from streams.wire.models import RowKind
+
+_NEIGHBOR = ("interface", "system_name", "port_id")
+_NEIGHBOR_S = 90.0
+"""The age of a neighbor that is removed: three times the longest usual interval of LLDP, 30 s."""
 
 
 class OtlpDevice:
@@ -28,6 +33,7 @@ class OtlpDevice:
         self.units: dict[str, float] = {}
         self._readings: dict[RowKind, Readings] = {}
         self._totals: dict[tuple[Readings, int], Total] = {}
+        self._neighbor_s: dict[str, float] = {}
         self._series = 0
         self._began_s = self._newest_s = float("-inf")
 
@@ -62,6 +68,31 @@ class OtlpDevice:
                 if value is not None and 0 < value < math.inf:
                     self.units[name] = value
 
+    def add_neighbors(self, points: Iterable[bytes], now_s: float) -> None:
+        """Record the LLDP neighbors in the attributes of points."""
+        for data in points:
+            with contextlib.suppress(Reject):
+                found = attributes(split(data).rest)[0].texts
+                port, system, far_port = (found.get(name, "") for name in _NEIGHBOR)
+                if not (port and system and far_port) or max(map(len, (port, system, far_port))) > LONGEST_NAME:
+                    continue
+                if port not in self._neighbor_s and len(self._neighbor_s) >= self._params.max_ports:
+                    self.left_out()
+                    continue
+                self._neighbor_s[port] = now_s
+                self.output.identity.add_facts(("neighbor/system-name", port), system)
+                self.output.identity.add_facts(("neighbor/port-id", port), far_port)
+
+    def _forget_neighbors(self) -> None:
+        """Remove the neighbors that are missing while others are sent."""
+        newest_s = max(self._neighbor_s.values(), default=0.0)
+        for port in [port for port, seen_s in self._neighbor_s.items() if newest_s - seen_s > _NEIGHBOR_S]:
+            del self._neighbor_s[port]
+            identity = self.output.identity
+            identity.facts.pop(("neighbor/system-name", port), None)
+            identity.facts.pop(("neighbor/port-id", port), None)
+            identity.facts_changed = True
+
     def add(self, readings: Readings, times: Batches, received_ns: int, now_s: float) -> None:
         """Add values of a request."""
         if not times:
@@ -77,6 +108,7 @@ class OtlpDevice:
         """Publish changed facts once per cadence, until cancelled."""
         while True:
             await asyncio.sleep(self._params.cadence_s)
+            self._forget_neighbors()
             self.output.emit_facts()
 
     def flush(self, now_s: float) -> None:

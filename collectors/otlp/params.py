@@ -26,7 +26,8 @@ class Params(PushParams):
     max_json_bytes: ClassVar[int] = 16 << 20
     """The largest request in JSON, which takes several times its size in memory."""
     max_requests: ClassVar[int] = 4
-    """The limit of concurrent requests of one sender; further ones are answered as overload."""
+    """The limit of concurrent requests of one device; further ones are answered as overload. A relay has four times as
+    many: an OpenTelemetry Collector sends ten by default."""
     body_s: ClassVar[float] = 30.0
     """A request that is incomplete for this long is ended."""
     max_series: ClassVar[int] = 200_000

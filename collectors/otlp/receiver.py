@@ -19,7 +19,7 @@ from collectors.otlp.params import Params
 from collectors.otlp.paths import PathRule, path_rule
 from collectors.otlp.points import resource
 from collectors.otlp.series import Batches, MetricSeries, Refused, new_batches
-from collectors.otlp.tables import TableRule, rules, units
+from collectors.otlp.tables import NEIGHBORS, TableRule, rules, units
 from collectors.otlp.v1 import otlp_lite_pb2 as otlp
 from streams.wire.bounds import MAX_TIME_NS
 from streams.wire.errors import Reject
@@ -97,6 +97,7 @@ class Sender:
         self.is_relay = any(target.relay for target in targets)
         factor = _RELAY_FACTOR if self.is_relay else 1
         self.share = DeviceShare(targets[0].name, factor * params.max_updates_per_s, context.metrics)
+        self.max_requests = factor * params.max_requests
         self.requests = 0
         self.groups: dict[bytes, _Group] = {}
 
@@ -185,9 +186,9 @@ class Receiver:
         wait_s = sender.share.delay_s(0, asyncio.get_running_loop().time())
         if wait_s > 0:
             raise Overload("more points than the limit of a second", wait_s)
-        if sender.requests >= self._params.max_requests:
+        if sender.requests >= sender.max_requests:
             sender.share.throttled()
-            raise Overload(f"more than {self._params.max_requests} requests at once", _BUSY_S)
+            raise Overload(f"more than {sender.max_requests} requests at once", _BUSY_S)
         sender.requests += 1
         try:
             yield
@@ -255,6 +256,9 @@ class Receiver:
                     return
             if name in units() and group.device is not None:
                 group.device.add_unit(name, points)
+                return
+            if name == NEIGHBORS and group.device is not None:
+                group.device.add_neighbors(points, asyncio.get_running_loop().time())
                 return
             if not found:
                 self._metrics.add("unknown", sender.targets[0].name, len(points))

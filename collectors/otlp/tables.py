@@ -21,6 +21,8 @@ from streams.fabric.catalogue import BY_NAME, Metric
 from streams.wire.models import NO_INDEX, RowKind
 
 LONGEST_NAME = 256
+NEIGHBORS = "nvswitch_lldp_neighbor_info"
+"""The metric whose points are 1 and have the LLDP neighbors of the ports in their attributes."""
 _MOST_LANES = 256
 _OBJECT = re.compile(r"^(.+)[|:](\d{1,3})$")
 """The name of an object that ends with its number: `Ethernet0|3`, `Ethernet0:3`."""

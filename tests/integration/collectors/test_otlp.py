@@ -15,6 +15,7 @@ import pytest
 
 from collectors.otlp.v1 import otlp_lite_pb2 as otlp
 from streams.fabric.catalogue import Metric
+from streams.wire.models import Facts
 from tests.fixtures.certificates import CertificateAuthority
 from tests.fixtures.otlp_requests import Given, message
 from tests.integration.collectors.otlp_clients import JSON, listening
@@ -72,6 +73,15 @@ async def test_a_small_request_that_decompresses_to_more_than_the_limit_is_refus
         assert status == 413
         assert otlp.Status.FromString(answer).code == 8
         assert (await now.post(message({OUT: [Given(1, SWP1)]}).SerializeToString()))[0] == 200
+
+
+async def test_neighbors_by_lldp_are_facts() -> None:
+    points = [Given(1.0, {"interface": f"swp{n}", "system_name": f"spine{n}", "port_id": "swp9"}) for n in (1, 2)]
+    async with listening() as now:
+        await now.export(message({"nvswitch_lldp_neighbor_info": [*points, Given(1.0, {"interface": "swp3"})]}))
+        await now.until(lambda: bool(now.published.of(Facts)))
+        found = {(one.port, one.remote_device, one.remote_port) for one in now.published.of(Facts)[-1].neighbors}
+        assert found == {("swp1", "spine1", "swp9"), ("swp2", "spine2", "swp9")}
 
 
 EXAMPLE = """{"resourceMetrics": [{"resource": {"attributes": [

@@ -1,75 +1,19 @@
 """Each table gives the values of its sender our metrics, rows, lanes and units."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
-
 import pytest
 
-from collectors.core.context import CollectorContext
-from collectors.dialout.params import Peer
-from collectors.otlp.params import Params
-from collectors.otlp.points import from_protobuf
-from collectors.otlp.receiver import Answer, Receiver
+from collectors.otlp.receiver import Answer
 from collectors.otlp.tables import tables
-from lab.constants import params_of
 from streams.fabric.catalogue import Metric
-from streams.wire.models import NO_INDEX, Samples, Source
-from tests.fakes.publisher import RecordingPublisher
-from tests.fixtures.otlp_requests import CUMULATIVE, DELTA, Given, message
-from tests.fixtures.running_task import run_beside
+from streams.wire.models import NO_INDEX
+from tests.fixtures.otlp_receiver import sending
+from tests.fixtures.otlp_requests import CUMULATIVE, DELTA, Given
 
 NVSWITCH = "nvswitch_interface_"
 TRANSCEIVER = "nvswitch_platform_transceiver_"
 SWP1 = {"interface": "swp1"}
 FIRST_NS = 1_700_000_000 * 10**9
 SECOND_NS = 10**9
-
-
-class Sending:
-    """A receiver with one device, or with a relay and devices, and what it has published."""
-
-    def __init__(self, receiver: Receiver, published: RecordingPublisher) -> None:
-        self.receiver, self.published = receiver, published
-
-    async def send(self, metrics: dict[str, list[Given]], **options: Any) -> Answer:
-        body = message(metrics, **options).SerializeToString()
-        sender = self.receiver.sender(Peer("192.0.2.1", frozenset()))
-        return await self.receiver.process(sender, body, from_protobuf)
-
-    def values(self, device: str = "leaf1") -> list[tuple[str, Metric, int, float]]:
-        """Return row, metric, lane and value of all published values, after the end of the readings."""
-        for one in self.receiver.devices.values():
-            one.end()
-        return [
-            (row, metric, index, float(value))
-            for samples in self.published.of(Samples, device)
-            for table in (samples.counters, samples.gauges)
-            for metric, index, values in zip(table.metric, table.index, table.values, strict=True)
-            for row, value in zip(samples.row, values, strict=True)
-            if value == value and value != 2**64 - 1
-        ]
-
-    def of(self, metric: Metric) -> list[float]:
-        return [value for _, found, _, value in self.values() if found is metric]
-
-
-@asynccontextmanager
-async def sending(*targets: dict[str, Any]) -> AsyncIterator[Sending]:
-    """Yield a receiver whose sender is at 192.0.2.1, by default a device."""
-    params = params_of(Params, {"targets": targets or ({"name": "leaf1", "addresses": ["192.0.2.1"]},)})
-    published = RecordingPublisher()
-    context = CollectorContext(published, "test")
-    receiver = Receiver(params, context, context.emitter(Source.SOURCE_OTLP), lambda: False)
-    devices = {name: target for name, target in params.all_targets().items() if not target.relay}
-    receiver.configure(params.all_targets())
-    async with AsyncExitStack() as stack:
-        for target in devices.values():
-            await stack.enter_async_context(run_beside(receiver.run_device(target)))
-        await asyncio.sleep(0)  # the tasks of the devices begin
-        assert receiver.devices.keys() == devices.keys()
-        yield Sending(receiver, published)
 
 
 def at(seconds: float) -> int:
