@@ -27,7 +27,6 @@ from lab.world.traffic import Traffic, over_two_pods
 from lab.world.world import World
 from streams.fabric.catalogue import Metric
 from streams.fabric.clos import GenerateParams, generate
-from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.replay.score import Truth
 from streams.wire.models import NO_INDEX, Condition
@@ -185,7 +184,7 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
         faults, more = [fault_without_pause(fault) for fault in faults], effects_without_pause(more)
     effects += more + [effect for fault in faults for effect in fault.effects]
     devices = tuple(d._replace(maintenance_until=maintained.get(d.name)) for d in inventory.devices)
-    topology = Topology(Inventory(devices, inventory.links, inventory.ports, traffic.jobs(hosts)))
+    topology = Topology(replace(inventory, devices=devices, jobs=traffic.jobs(hosts)))
     world = World(inventory, fabric, traffic, effects, START_NS, rng)
     drops = list(drops_of(effects, world.signal_losses, fabric))
     probes = ProbeAgents(inventory, fabric, drops, spec.seed, list(queues_of(effects, fabric)))

@@ -141,6 +141,8 @@ def decide(core: Core, remedy: Remedy, decision: Decision | None = None, actor: 
     decision = decision or core.evaluate(remedy)
     remedy.pod = core.pod_of(remedy)
     reason = f"{finding.summary} ({_nth(finding.occurrences or 1)} {finding.detector} in 28 days)"
+    if remedy.record.action in guards.ISOLATES and (also := core.fabric.interrupted_with(remedy.target_id)):
+        reason = f"{reason}; {also}"
     remedies.decide(core, remedy, decision, reason, actor)
 
 

@@ -272,6 +272,12 @@ class FabricView:
             )
         return subject
 
+    def interrupted_with(self, link_id: str) -> str:
+        """Return the links that a repair of a link interrupts too, in a sentence; empty if there are none."""
+        link = self.topology.links.get(link_id)
+        others = self.topology.handled_with(link) if link is not None else ()
+        return f"the repair also interrupts {', '.join(one.id for one in others)}" if others else ""
+
     def qualifies(self, target: Subject, after_ns: int = 0) -> bool:
         """Return whether a link, or every link of a host, is proven sound by readings after a time."""
         links = self.links_of(target)

@@ -90,8 +90,8 @@ class Computed:
     version: int = -1
     isolated: list[int] = field(default_factory=list)
     """The links between switches that are isolated."""
-    least: dict[int, Surviving] = field(default_factory=dict)
-    """Link -> the group that survives without it with the lowest ratio."""
+    least: dict[tuple[int, ...], Surviving] = field(default_factory=dict)
+    """Links -> the group that survives without them with the lowest ratio."""
 
 
 @dataclass(frozen=True)
@@ -147,19 +147,34 @@ class GuardContext:
         return self.capacity
 
 
-def least_surviving(link: TopologyLink, context: GuardContext) -> Surviving | None:
+def touched_links(proposal: Proposal, context: GuardContext) -> tuple[TopologyLink, ...]:
+    """Return the link of a proposal, and the links that its repair interrupts too; empty without a link."""
+    if proposal.link is None:
+        return ()
+    is_repaired = proposal.action in (Action.DRAIN_LINK, Action.REPAIR_LINK)
+    return proposal.link, *(context.topology.handled_with(proposal.link) if is_repaired else ())
+
+
+def least_surviving(
+    link: TopologyLink, context: GuardContext, touched: Collection[TopologyLink] = ()
+) -> Surviving | None:
     """Return the group that retains the lowest ratio without a link between switches; None if it has no group.
 
-    Links that a decision isolated count as lost even if their ports are up.
+    The links that are `touched` with it count as lost too, and so do links that a decision isolated, even if their
+    ports are up.
     """
     number = context.capacity.number_of(link)
     if number is None:
         return None
     isolated = isolated_links(context)
     least = context.computed.least
-    if number not in least:
-        least[number] = context.current_capacity(number).least([number], isolated)
-    return least[number]
+    others = {own for one in touched if (own := context.capacity.number_of(one)) is not None} - {number}
+    numbers = (number, *sorted(others))
+    if numbers not in least:
+        for one in numbers:
+            context.current_capacity(one)
+        least[numbers] = context.capacity.least(numbers, isolated)
+    return least[numbers]
 
 
 def isolated_links(context: GuardContext) -> list[int]:
@@ -173,10 +188,11 @@ def isolated_links(context: GuardContext) -> list[int]:
     return computed.isolated
 
 
-def other_planes(link: TopologyLink, context: GuardContext) -> list[bool]:
+def other_planes(link: TopologyLink, context: GuardContext, touched: Collection[TopologyLink] = ()) -> list[bool]:
     """Return, for each other link of the same host and rail, whether it is in service and proven to carry."""
+    interrupted = {one.id for one in touched}
     return [
-        other.id not in context.isolations.active and context.carries(other)
+        other.id not in interrupted and other.id not in context.isolations.active and context.carries(other)
         for other in context.topology.uplinks_of[link.lower.device]
         if other.rail == link.rail and other.id != link.id
     ]

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from math import ceil
 
 from streams.decide.capacity import ROUNDING
-from streams.decide.guard_context import GuardContext, Proposal, job_without_plane, least_surviving, other_planes
+from streams.decide.guard_context import (
+    GuardContext,
+    Proposal,
+    job_without_plane,
+    least_surviving,
+    other_planes,
+    touched_links,
+)
 from streams.decide.state import TargetKind
 from streams.fabric.inventory_rows import HOST_LINK, MANY_PLANES
 from streams.fabric.topology import TopologyLink
@@ -145,16 +152,24 @@ def _concerns(finding: Finding | None, device: str) -> bool:
 def capacity(proposal: Proposal, context: GuardContext) -> GuardResult | None:
     """Deny an action that leaves a group below its floor; ask for approval if a rail of a host retains too few planes.
 
-    The target itself always counts as lost, even if its link is down now, because the fabric still needs that link.
+    The target itself always counts as lost, even if its link is down now, because the fabric still needs that link. So
+    do the links in its cages and modules, which its repair interrupts.
     """
     if proposal.action is Action.UPGRADE_FIRMWARE:
         return GuardResult(Verdict.NEEDS_APPROVAL, 8, CAPACITY)
-    if proposal.action not in TAKES_LINK_OUT or proposal.link is None or proposal.is_out:
+    if proposal.action not in TAKES_LINK_OUT:
         return None
-    link, floor = proposal.link, context.params.capacity_floor
+    touched = touched_links(proposal, context)
+    counted = touched[1:] if proposal.is_out else touched
+    return next((result for link in counted if (result := _capacity_without(proposal, link, context))), None)
+
+
+def _capacity_without(proposal: Proposal, link: TopologyLink, context: GuardContext) -> GuardResult | None:
+    """Return the result for one of the links that an action interrupts."""
+    floor = context.params.capacity_floor
     if link.role == HOST_LINK:
         return _planes(proposal, link, context)
-    least = least_surviving(link, context)
+    least = least_surviving(link, context, touched_links(proposal, context))
     if least is None:
         return GuardResult(Verdict.DENIED, 8, CAPACITY, floor)
     if least.ratio >= floor - ROUNDING:
@@ -177,7 +192,7 @@ def _planes(proposal: Proposal, link: TopologyLink, context: GuardContext) -> Gu
 
 def _remaining_planes(proposal: Proposal, link: TopologyLink, context: GuardContext) -> tuple[int, int]:
     """Return how many planes a rail of a host retains, and of how many; many planes are ports of one NIC."""
-    others = other_planes(link, context)
+    others = other_planes(link, context, touched_links(proposal, context))
     total = len(others) + 1
     is_reset = proposal.action is Action.RESET_NIC and total >= MANY_PLANES
     return 0 if is_reset else sum(others), total
@@ -314,7 +329,7 @@ def _surviving_ratio(proposal: Proposal, context: GuardContext) -> float | None:
     if link.role == HOST_LINK:
         remaining, total = _remaining_planes(proposal, link, context)
         return remaining / total
-    least = least_surviving(link, context)
+    least = least_surviving(link, context, touched_links(proposal, context))
     return None if least is None else least.ratio
 
 

@@ -272,6 +272,8 @@ def _verdict(remedy: Remedy, event: Event) -> Verdict:
 def order(core: Core, remedy: Remedy, action: Action, decision: Decision, reason: str) -> None:
     """Issue an order; it waits if a guard asks for approval, and a denied one is published and not issued."""
     record, now = remedy.record, core.now_ns
+    if action is Action.REPAIR_LINK and (also := core.fabric.interrupted_with(remedy.target_id)):
+        reason = f"{reason}; {also}"
     attempt = core.next_attempt(record.finding_ids[0], action)
     own = Remediation(
         remediation_id(record.finding_ids[0], action.name, attempt), 0, record.finding_ids, action,

@@ -62,6 +62,8 @@ class GroupKind(IntEnum):
     """Only the fabric: devices anywhere that are not read."""
     CLOCKS = 7
     """The site, whose devices have one source of time."""
+    PART = 8
+    """The part that the links share: a cage, a laser, a trunk."""
 
 
 class GroupKey(NamedTuple):
@@ -250,9 +252,15 @@ def takes_a_rail_from_a_job(finding: Finding, context: SeverityContext) -> bool:
     return context.has_job(link.lower.device, finding) and not context.has_redundancy(link, finding)
 
 
-def link_keys(finding: Finding, _topology: Topology) -> tuple[GroupKey, ...]:
-    """Return the group keys of a link: the devices at its ends."""
-    return tuple(GroupKey(GroupKind.LINKS, device) for device in devices_of(finding))
+def link_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
+    """Return the group keys of a link: the devices at its ends, and the parts that it shares."""
+    devices = tuple(GroupKey(GroupKind.LINKS, device) for device in devices_of(finding))
+    return devices + part_keys(finding, topology)
+
+
+def part_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
+    """Return the group keys of the parts that a link shares with others."""
+    return tuple(GroupKey(GroupKind.PART, part) for part in topology.parts_of(finding.subject.id))
 
 
 def location_keys(pod: str, plane: int | None) -> tuple[GroupKey, ...]:

@@ -1,4 +1,4 @@
-"""Packs the inventory (devices, links, port names and jobs) as one version for the topic.
+"""Packs the inventory (devices, links, port names, jobs and shared parts) as one version for the topic.
 
 inventory_folder.py reads and writes the tables, inventory_rows.py validates rows, and checks/ compares rows with each
 other. topology.py derives far ends, home pods and uplinks.

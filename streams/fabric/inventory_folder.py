@@ -1,4 +1,4 @@
-"""Reads and writes the folder of an inventory: `devices`, `links`, `ports` and `jobs`, each as CSV or as Parquet.
+"""Reads and writes the folder of an inventory: its tables, each as CSV or as Parquet.
 
 Reads whole tables by column, and reports every unreadable row with its table, its number and the reason. The readable
 rows are still checked against each other. pyarrow reads Parquet; the pipeline requires it for its own tables, but a

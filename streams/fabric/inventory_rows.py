@@ -137,7 +137,34 @@ class Job(NamedTuple):
     tenant: str = ""
 
 
-Row = Device | Link | PortName | Job
+class Part(NamedTuple):
+    """A part that several ports share, so that their links fail or are repaired together.
+
+    Names of modules, trunks and feeds are unique in the fabric, the others at their device. An empty port means all
+    ports of the device.
+    """
+
+    device: Name
+    kind: Literal["cage", "module", "trunk", "laser", "engine", "feed", "line-card"]
+    part: Name
+    port: str = ""
+
+    @property
+    def id(self) -> str:
+        """Return the identity of the part in the fabric."""
+        return f"{self.kind}:{self.part}" if self.kind in _OF_THE_FABRIC else f"{self.kind}:{self.device}/{self.part}"
+
+    @property
+    def label(self) -> str:
+        """Return the name of the part for people."""
+        name = f"{self.kind.replace('-', ' ')} {self.part}"
+        return name if self.kind in _OF_THE_FABRIC else f"{name} of {self.device}"
+
+
+_OF_THE_FABRIC = ("module", "trunk", "feed")
+
+
+Row = Device | Link | PortName | Job | Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +175,10 @@ class Inventory:
     links: tuple[Link, ...] = ()
     ports: tuple[PortName, ...] = ()
     jobs: tuple[Job, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
-ROW_OF: dict[str, type[Any]] = {"devices": Device, "links": Link, "ports": PortName, "jobs": Job}
+ROW_OF: dict[str, type[Any]] = {"devices": Device, "links": Link, "ports": PortName, "jobs": Job, "parts": Part}
 _TABLE: dict[str, TypeAdapter[Any]] = {table: TypeAdapter(tuple[row, ...]) for table, row in ROW_OF.items()}  # type: ignore[valid-type]
 _COLUMN: dict[str, dict[str, TypeAdapter[Any]]] = {
     table: {name: TypeAdapter(list[hint]) for name, hint in get_type_hints(row, include_extras=True).items()}  # type: ignore[valid-type]

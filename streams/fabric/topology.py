@@ -14,13 +14,17 @@ import numpy as np
 from streams.fabric.graph import NO_LINKS, EquivalenceKey, Graph, Ints, TopologyLink
 from streams.fabric.ids import UNKNOWN_RANK, Port, link_id, port_id, tier_rank
 from streams.fabric.inventory import Device, Inventory, Job
-from streams.fabric.inventory_rows import HOST_LINK, is_address
+from streams.fabric.inventory_rows import HOST_LINK, Part, is_address
 from streams.fabric.job_placement import JobPlacement
 
 __all__ = ["PEERS", "Topology", "TopologyLink", "links_of_subject", "links_of_subjects"]
 
 PEERS: tuple[EquivalenceKey, ...] = ("role", "tier", "pod", "plane", "rail")
 """The columns in which peers are equal: links that carry the same kind of traffic in the same place."""
+
+
+_HANDLED = ("cage", "module")
+"""Parts that are touched when one of their ports is repaired; the others are only if they are at fault themselves."""
 
 
 class Topology:
@@ -57,6 +61,36 @@ class Topology:
                 links_of[upper.device].append(link)
         self.links_of = {device: tuple(links) for device, links in links_of.items()}
         self.uplinks_of = {device: tuple(links) for device, links in uplinks_of.items()}
+        self._index_parts(inventory.parts)
+
+    def _index_parts(self, parts: Iterable[Part]) -> None:
+        self.parts = {part.id: part for part in parts}
+        """The shared parts by id; of several rows of one part the last."""
+        found: dict[str, dict[str, TopologyLink]] = defaultdict(dict)
+        for part in parts:
+            link = self._by_port.get(Port(part.device, part.port))
+            links = self.links_of.get(part.device, ()) if not part.port else (link,) if link is not None else ()
+            found[part.id].update((one.id, one) for one in links)
+        self.links_of_part = {identity: tuple(links.values()) for identity, links in found.items()}
+        self._parts_of: dict[str, tuple[str, ...]] = {}
+        for identity, by_name in found.items():
+            for name in by_name:
+                self._parts_of[name] = (*self._parts_of.get(name, ()), identity)
+
+    def parts_of(self, subject_id: str) -> tuple[str, ...]:
+        """Return the ids of the parts that a link shares with others; empty for any other subject."""
+        return self._parts_of.get(subject_id, ())
+
+    def handled_with(self, link: TopologyLink) -> tuple[TopologyLink, ...]:
+        """Return the other links in the cages and modules of a link, which a person interrupts at its repair."""
+        others = {
+            other.id: other
+            for identity in self.parts_of(link.id)
+            if self.parts[identity].kind in _HANDLED
+            for other in self.links_of_part[identity]
+            if other.id != link.id
+        }
+        return tuple(others.values())
 
     def _links(self, inventory: Inventory) -> Iterable[TopologyLink]:
         """Yield the links; look-ups by device are prepared once."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from streams.fabric.inventory import Device, Inventory, Job, Link
+from streams.fabric.inventory_rows import Part
 from streams.fabric.topology import Topology
 from tests.worlds.small_fabric import link, topology
 
@@ -15,7 +16,9 @@ PODS = ("a", "b")
 RAILS = PLANES = (0, 1)
 
 
-def three_tiers(*, aggs: int = 4, tops: int = 4, hosts: int = 4, jobs: tuple[Job, ...] = ()) -> Topology:
+def three_tiers(
+    *, aggs: int = 4, tops: int = 4, hosts: int = 4, jobs: tuple[Job, ...] = (), parts: tuple[Part, ...] = ()
+) -> Topology:
     """Return the fabric; a T0 has an uplink to every T1 of its pod and plane, a T1 to every T2 of its plane."""
     devices = [Device(f"t2-{plane}-{top}", "switch", "T2", plane=plane) for plane in PLANES for top in range(tops)]
     links: list[Link] = []
@@ -40,7 +43,7 @@ def three_tiers(*, aggs: int = 4, tops: int = 4, hosts: int = 4, jobs: tuple[Job
             for n in range(hosts)
         ]
     devices += [Device(f"{pod}-h{n}", "host", "host", pod=pod, gpus=8) for pod in PODS for n in range(hosts)]
-    return Topology(Inventory(devices=tuple(devices), links=tuple(links), jobs=jobs))
+    return Topology(Inventory(devices=tuple(devices), links=tuple(links), jobs=jobs, parts=parts))
 
 
 def two_pods(leaves: int, uplinks: int, tops: int) -> Topology:

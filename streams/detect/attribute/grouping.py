@@ -168,6 +168,7 @@ def _decrement(counts: dict[str, int], name: str) -> bool:
 
 _FABRIC = GroupKey(GroupKind.FABRIC)
 _MIN_OF_COLLECTOR = 2
+_MIN_OF_PART = 2
 _OF_DEVICES = (GroupKind.POD, GroupKind.PLANE, GroupKind.FABRIC, GroupKind.CLOCKS)
 
 
@@ -272,6 +273,9 @@ class GroupIndex:
 
     def _is_group(self, key: GroupKey, cluster: Cluster) -> bool:
         """Return whether a cluster has too many members to be independent."""
+        if key.kind is GroupKind.PART:
+            links = len(self._topology.links_of_part.get(key.name, ()))
+            return cluster.subject_count >= max(_MIN_OF_PART, self._params.devices_ratio * links)
         if key.kind not in _OF_DEVICES:
             minimum = _MIN_OF_COLLECTOR if key.kind is GroupKind.COLLECTOR else self._params.links
             return cluster.subject_count >= minimum

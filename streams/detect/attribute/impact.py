@@ -131,6 +131,10 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g} %".replace(" ", "")
 
 
+_CAUSE_OF_PART = {
+    "cage": Cause.OPTIC, "module": Cause.OPTIC, "laser": Cause.OPTIC, "engine": Cause.OPTIC, "trunk": Cause.CABLE,
+    "line-card": Cause.DEVICE, "feed": Cause.DEVICE,
+}  # fmt: skip
 _CAUSES = {GroupKind.PLANE: Cause.PLANE, GroupKind.POD: Cause.POD}
 
 
@@ -170,7 +174,7 @@ def group_finding(topology: Topology, groups: GroupIndex, group: Group) -> Findi
     first_ns, last_ns = members[0].started_at_ns, members[-1].started_at_ns
     count = len({member.subject.id for member in members})
     total = _total(topology, groups, group)
-    statement = f"{_count_statement(group, count, total)} within {(last_ns - first_ns) / 1e9:.3g} s"
+    statement = f"{_count_statement(topology, group, count, total)} within {(last_ns - first_ns) / 1e9:.3g} s"
     evidence = evidence_of(
         f"{statement}; this finding was detected first and represents the group", "group", root.subject.a,
         (first_ns, last_ns), float(count), 1.0, "peers", total or count,
@@ -186,11 +190,15 @@ def _total(topology: Topology, groups: GroupIndex, group: Group) -> int:
     """Return the largest possible number of members of the group; 0 if there is no fixed number."""
     if group.key.kind is GroupKind.LINKS:
         return len(topology.links_of.get(group.key.name, ()))
+    if group.key.kind is GroupKind.PART:
+        return len(topology.links_of_part.get(group.key.name, ()))
     return len(topology.devices) if group.key.kind is GroupKind.FABRIC else groups.device_count(group.key)
 
 
-def _count_statement(group: Group, count: int, total: int) -> str:
+def _count_statement(topology: Topology, group: Group, count: int, total: int) -> str:
     (_, name, source), of = group.key, f"{count} of {total}" if total else f"{count}"
+    if group.key.kind is GroupKind.PART:
+        return f"{of} links of {topology.parts[name].label} failed together"
     return {
         GroupKind.LINKS: f"{of} links of {name} went down",
         GroupKind.POD: f"{of} devices of pod {name} went down or became silent",
@@ -203,6 +211,8 @@ def _count_statement(group: Group, count: int, total: int) -> str:
 
 
 def _group_cause(topology: Topology, group: Group) -> Cause | None:
+    if group.key.kind is GroupKind.PART:
+        return _CAUSE_OF_PART[topology.parts[group.key.name].kind]
     device = topology.devices.get(group.key.name)
     if group.key.kind is GroupKind.LINKS and device is not None and device.kind == "switch":
         return Cause.SWITCH

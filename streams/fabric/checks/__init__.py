@@ -31,6 +31,7 @@ RULES: tuple[Callable[[Tables], Iterator[Problem]], ...] = (
     links.paths_differ,
     rows.alias_on_an_unknown_device,
     rows.alias_of_two_ports,
+    rows.part_of_an_unknown_device,
     rows.alias_of_an_alias,
     rows.job_on_an_unknown_device,
     rows.job_on_a_switch,

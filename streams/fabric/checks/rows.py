@@ -114,6 +114,14 @@ def alias_on_an_unknown_device(tables: Tables) -> Iterator[Problem]:
             yield Problem("ports", (tables.row("ports", index),), "unknown-device", message, is_error=True)
 
 
+def part_of_an_unknown_device(tables: Tables) -> Iterator[Problem]:
+    """Report each shared part of a device that the table of devices does not contain."""
+    for index, part in enumerate(tables.inventory.parts):
+        if not tables.is_known(part.device):
+            message = f"{part.device} is not among the devices"
+            yield Problem("parts", (tables.row("parts", index),), "unknown-device", message, is_error=True)
+
+
 def alias_of_two_ports(tables: Tables) -> Iterator[Problem]:
     """Report each alias of several ports; a look-up uses the device and the alias, without the source."""
     ports_by_alias: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))

@@ -96,6 +96,7 @@ def _lost(inventory: Inventory) -> list[str]:
     counts = {
         "jobs": len(inventory.jobs),
         "aliases of ports": len(inventory.ports),
+        "shared parts": len(inventory.parts),
         "speeds that are no whole kbit/s": sum((link.speed_bps or 0) % 1000 > 0 for link in inventory.links),
         "roles of links against their ends": sum(
             (link.role == HOST_LINK) != ("host" in (kinds[link.a_device], kinds[link.z_device]))

@@ -4,11 +4,13 @@ A detector without a case of its own here has its fault of `lab.world.faults`, w
 Each is recorded and played once a session, for all tests.
 """
 
+from dataclasses import replace
 from functools import cache
 
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from lab.world.faults import FAULT_OF
+from streams.fabric.inventory_rows import Part
 from streams.fabric.topology import Topology
 from streams.replay.score import Truth
 from streams.wire.models import Condition, Finding, Message
@@ -29,6 +31,10 @@ UNREAD = SmallWorld(not_polled={"p1-l0": [(100, 400)]})
 SKEWED = SmallWorld(an_hour_ahead={"p1-h1": [(100, 700)]})
 LOSING = SmallWorld(lossy={"p1-l0/d1": [(100, 500)]})
 RAILS = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
+_LASER = tuple(Part("pod1-leaf4", "laser", "ELS1", f"Ethernet{port}/1") for port in (1, 2, 3))
+ONE_LASER = Topology(
+    replace(demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)), parts=_LASER)
+)
 SLOW = SmallWorld(topology=RAILS, slow={"pod1-host2/mlx5_3": [(100, 500)]})
 NARROW = HostWorld(topology=RAILS, narrow={"pod1-host2/mlx5_3": [(100, 400)]})
 HOT_GPU = HostWorld(topology=RAILS, hot={"pod1-host2/0000:9b:00.0": [(100, 400)]})
@@ -119,6 +125,14 @@ FURTHER: dict[str, tuple[SmallWorld, Truth]] = {
     "congestion/incast by trimmed packets": (
         SmallWorld(topology=RAILS, trimming={"pod1-host2/mlx5_3": [(100, 400)]}),
         Truth(at(100), at(400), Condition.CONGESTION_INCAST, "pod1-host2", "mlx5_3"),
+    ),
+    "link/down of a shared laser": (
+        SmallWorld(topology=ONE_LASER, down={f"pod1-leaf4/Ethernet{port}/1": [(100, 500)] for port in (1, 2, 3)}),
+        Truth(at(100), at(500), Condition.LINK_DOWN, "pod1-leaf4", "Ethernet1/1"),
+    ),
+    "link/degrading of a shared laser": (
+        SmallWorld(topology=ONE_LASER, lossy={f"pod1-leaf4/Ethernet{port}/1": [(100, 500)] for port in (1, 2, 3)}),
+        Truth(at(100), at(500), Condition.LINK_DEGRADING, "pod1-leaf4", "Ethernet1/1"),
     ),
 }
 """Further faults of a detector, which it reports by other counters."""

@@ -17,6 +17,7 @@ from streams.decide.state import Isolations, TargetKind
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Job
+from streams.fabric.inventory_rows import Part
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import (
     Action,
@@ -579,3 +580,37 @@ def test_an_approval_is_evaluated_again_without_its_own_counts() -> None:
     counted = context(isolations=history, params={"actions_per_hour": 1, "reset_budget": 1}, approved_by="ops")
     assert evaluate(reset, counted).verdict is Verdict.DENIED
     assert evaluate(reset, counted, is_counted=True).verdict is Verdict.APPROVED
+
+
+def in_a_cage(*ports: str) -> Topology:
+    """Return the fabric with these ports (`device/port`) in one cage."""
+    split = (port.split("/") for port in ports)
+    return three_tiers(aggs=8, tops=8, hosts=8, parts=tuple(Part(device, "cage", "33", name) for device, name in split))
+
+
+UPLINKS, HOST_PORTS = ("a-t0-0-0/u0", "a-t0-0-0/u1"), ("a-t0-0-0/d0", "a-t0-0-0/d1")
+
+
+def test_guard_8_a_repair_counts_the_links_of_its_cage() -> None:
+    """Two uplinks of 8 are lost then; if another one is lost, the leaf falls below its floor."""
+    top, other = in_a_cage(*UPLINKS), link_at("a-t0-0-0/u5").id
+    for lost, verdict in (((), Verdict.APPROVED), ((other,), Verdict.DENIED)):
+        own: dict[str, Any] = {"link_states": FakeLinkStates(at(1_000_000), set(lost)), "approved_by": "ops"}
+        decision = evaluate(proposal(UPLINKS[0], top=top), context(top, **own))
+        assert (decision.verdict, decision.surviving) == (verdict, (6 - len(lost)) / 8)
+        assert evaluate(proposal(UPLINKS[0]), context(**own)).verdict is Verdict.APPROVED
+    assert (decision.guard, decision.group) == (8, "switch a-t0-0-0")
+
+
+@pytest.mark.parametrize("is_out", [False, True])
+def test_guard_8_a_repair_may_not_take_the_last_plane_of_another_host(is_out: bool) -> None:
+    """The other host has lost its other plane; for a drained target only the links beside it count."""
+    top, lost = in_a_cage(*HOST_PORTS), {link_at("a-h1/e01").id}
+    target = proposal("a-h0/e00", Action.REPAIR_LINK, top, is_out=is_out)
+    decision = evaluate(target, context(top, lost=lost))
+    assert result(decision) == (Verdict.NEEDS_APPROVAL, 8, "surviving-capacity", 1, 0)
+    assert decision.group == "rail 0 of host a-h1"
+    own = proposal("a-h0/e00", Action.REPAIR_LINK, is_out=is_out)
+    assert evaluate(own, context(lost=lost)).verdict is Verdict.APPROVED
+    reset = proposal("a-h0/e00", Action.RESET_NIC, top)
+    assert evaluate(reset, context(top, lost=lost)).guard == 0  # it touches no module

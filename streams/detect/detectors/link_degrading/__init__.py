@@ -25,7 +25,7 @@ from streams.detect.evidence.port_faults import fault_cause, fault_evidence, rep
 from streams.detect.evidence.subjects import link_coverage, link_name
 from streams.detect.evidence.trend import uncorrectable_probability
 from streams.detect.evidence.windows import BadRun, WindowHit, WindowRules, indexed_values, side_endpoint
-from streams.detect.fabric_side import FabricSide, SeverityContext
+from streams.detect.fabric_side import FabricSide, SeverityContext, part_keys
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
@@ -290,6 +290,6 @@ DETECTOR = Detector(
     job_domain=JobDomain.NETWORK,
     lemon=FaultOf.LINK,
     hidden_in={},
-    fabric=FabricSide(link_fault_rank=2, is_critical=_is_critical),
+    fabric=FabricSide(link_fault_rank=2, group_keys=part_keys, is_critical=_is_critical),
     pod=_RULES.pod_side(),
 )
