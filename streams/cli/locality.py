@@ -139,9 +139,9 @@ def export(
     """
     locality = locality_from(inventory, config, bootstrap)
     params = settings_of(config, bootstrap).locality
-    text, without = export_text(locality.state, form, plugin, params, None if nodes is None else _read(nodes))
-    if without:
-        print_text(f"railsight topology: without a leaf, left out: {', '.join(without)}", err=True)
+    text, notes = export_text(locality.state, form, plugin, params, None if nodes is None else _read(nodes))
+    for note in notes:
+        print_text(f"railsight topology: {note}", err=True)
     if out is None:
         sys.stdout.write(text)
         return

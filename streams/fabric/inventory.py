@@ -38,7 +38,7 @@ MAX_VALUES = 12_000_000
 Without this limit, 12 kB that decompress to 44.7 million empty lists would take 2.9 GB (calculated, 64 bytes each)."""
 
 
-_LATER = "tenant", "load_balancing"
+_LATER = "tenant", "load_balancing", "domain"
 """Later columns: a version without one keeps its digest, and an earlier release can read it."""
 
 

@@ -30,6 +30,12 @@ def _validated_name(value: str) -> str:
     return value
 
 
+def _domain(value: str) -> str:
+    if value.strip().upper() == "N/A":
+        raise ValueError("is no NVLink domain: the GPU was not registered when it was read; leave it empty")
+    return value
+
+
 def _timezone_aware(value: datetime) -> datetime:
     if value.tzinfo is None:
         raise ValueError("needs a time zone, for example a trailing Z")
@@ -51,6 +57,7 @@ class Device(NamedTuple):
     `id` is a stable identity for devices whose names may change; `gpus` is the number of GPUs; `tenant` owns the host.
     `load_balancing` is how a switch spreads RoCE over its uplinks: by flow (`ecmp`, also if empty), or by packet, as
     the switch (`adaptive`) or the sender (`sprayed`) chooses.
+    `domain` is the NVLink domain of a host, as the label `nvidia.com/gpu.clique` or NMX names it.
     """
 
     name: Name
@@ -69,6 +76,7 @@ class Device(NamedTuple):
     maintenance_until: OptionalTime = None
     tenant: str = ""
     load_balancing: Literal["", "ecmp", "adaptive", "sprayed"] = ""
+    domain: Annotated[str, AfterValidator(_domain)] = ""
 
     @property
     def is_sprayed(self) -> bool:

@@ -47,6 +47,8 @@ class DistanceAnswer(Answer):
     tier: str
     """The tier of the longest path, which connects all common rails; empty if a rail has no path."""
     switches: int | None
+    same_domain: bool
+    """True if both hosts are of one NVLink domain."""
     ratio: float
     """The present capacity of all paths, divided by the built one."""
     capacity_bps: float | None
@@ -74,6 +76,8 @@ class NeighborAnswer(Answer):
     pod: str
     tier: str
     switches: int
+    same_domain: bool
+    """True if both hosts are of one NVLink domain: such hosts come first."""
     ratio: float
     """The share of its built capacity that reaches the tier that connects both hosts."""
     usability: UsabilityName
@@ -86,6 +90,8 @@ class HostSetAnswer(Answer):
     hosts: tuple[str, ...]
     gpus: int
     units: tuple[str, ...]
+    domains: tuple[str, ...]
+    """The NVLink domains of the hosts."""
     group: str
     """The group that contains all hosts of the set: a unit, or a group of a tier."""
     tier: str

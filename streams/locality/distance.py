@@ -54,6 +54,7 @@ class Distances:
             same_pod=topology.pod_of(a) == topology.pod_of(z),
             tier="host" if first == second else next((p.tier for p in paths if p.switches == worst and reached), ""),
             switches=0 if first == second else worst if reached else None,
+            same_domain=self._groups.in_one_domain([first, second]),
             ratio=sum(path.ratio for path in paths) / len(paths) if paths else 0.0,
             capacity_bps=sum(speeds) if len(speeds) == len(paths) else None,
             paths=paths,
@@ -152,20 +153,26 @@ class Distances:
         return self._switches(min(places)) if places else None
 
     def near(self, host: str, limit: int = 20) -> list[NeighborAnswer]:
-        """Return the hosts nearest to `host`: its unit first, then the hosts of each tier, usable ones first."""
+        """Return the hosts nearest to `host`: its NVLink domain, its unit, then each tier; usable ones first."""
         own = self.host_number(host)
+        groups, domains = self._groups, self._groups.domains
+        levels = (groups.units, *groups.tier_groups)
+        domain = int(domains.group[own])
+        first = domains.members[domain] if domain != NO_GROUP else np.empty(0, np.int64)
         seen = np.array([own], np.int64)
         found: list[NeighborAnswer] = []
-        for place, level in ((0, self._groups.units), *enumerate(self._groups.tier_groups)):
-            group = int(level.group[own])
-            if group == NO_GROUP or len(found) >= limit:
-                continue
-            members = np.setdiff1d(level.members[group], seen)
-            seen = np.union1d(seen, members)
-            found += self._neighbors(members, place, limit - len(found))
+        for within in (first, None):
+            for number, level in enumerate(levels):
+                group = int(level.group[own])
+                if group == NO_GROUP or len(found) >= limit:
+                    continue
+                members = level.members[group] if within is None else np.intersect1d(level.members[group], within)
+                members = np.setdiff1d(members, seen)
+                seen = np.union1d(seen, members)
+                found += self._neighbors(members, max(0, number - 1), limit - len(found), within is not None)
         return found
 
-    def _neighbors(self, hosts: Ints, place: int, limit: int) -> list[NeighborAnswer]:
+    def _neighbors(self, hosts: Ints, place: int, limit: int, same_domain: bool) -> list[NeighborAnswer]:
         state, groups, names = self.state, self._groups, self._graph.names
         ratio = state.ratio[place][hosts]
         order = hosts[np.lexsort((hosts, -ratio, state.usability[hosts]))][:limit]
@@ -173,8 +180,8 @@ class Distances:
             NeighborAnswer(
                 host=names[host], unit=groups.units.names[int(groups.units.group[host])],
                 pod=groups.topology.pod_of(names[host]), tier=groups.tiers[place], switches=self._switches(place),
-                ratio=float(state.ratio[place][host]), usability=Usability(int(state.usability[host])),
-                reasons=state.reasons(host),
+                same_domain=same_domain, ratio=float(state.ratio[place][host]),
+                usability=Usability(int(state.usability[host])), reasons=state.reasons(host),
             )
             for host in order.tolist()
         ]  # fmt: skip

@@ -18,6 +18,8 @@ from streams.fabric.graph import Graph, Ints, Mask
 from streams.fabric.ids import UNKNOWN_RANK
 from streams.fabric.topology import Topology
 
+NVLINK = "nvlink"
+"""The tier of NVLink domains, which lie beside the tiers of switches."""
 NO_GROUP = -1
 """The group of a host without a link to a switch of the hierarchy."""
 _NUMBER = re.compile(r"(\d+)")
@@ -64,6 +66,8 @@ class Groups:
         )
         """For each tier, the component of each switch; switches of a component reach each other within the tier."""
         self.units = self._units()
+        self.domains = self._domains()
+        """The NVLink domains, in the order of the inventory: a new one does not move the others."""
         self.tier_groups = tuple(self._tier_groups(place) for place in range(len(self.ranks)))
         """For each tier, the groups of hosts that it connects."""
 
@@ -85,6 +89,18 @@ class Groups:
                 by_leaves[leaves].append(host)
         names = self._unique(by_leaves)
         return self._level(self.tiers[0] if self.tiers else "", names, list(by_leaves.values()))
+
+    def _domains(self) -> Level:
+        members: dict[str, list[int]] = defaultdict(list)
+        for host in self.hosts.tolist():
+            if domain := self.topology.devices[self.graph.names[host]].domain:
+                members[domain].append(host)
+        return self._level(NVLINK, tuple(members), list(members.values()))
+
+    def in_one_domain(self, hosts: Sequence[int]) -> bool:
+        """Return whether all of these hosts are of one NVLink domain."""
+        domains = set(self.domains.group[hosts].tolist())
+        return len(domains) == 1 and NO_GROUP not in domains
 
     def _tier_groups(self, place: int) -> Level:
         """Return the groups of hosts that tiers up to this one connect; a host joins the components of its leaves."""

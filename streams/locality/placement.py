@@ -1,8 +1,9 @@
 """Ranks sets of hosts for a job by locality and by the impairments of hosts and links.
 
-A set comes from the smallest group with enough usable GPUs: a unit, else a group of the lowest sufficient tier. Within
-a group it fills whole units and takes the rest from the unit with the fewest remaining GPUs. Sets of one tier are
-ranked by doubtful hosts, by the remaining capacity towards the tier, then by unused GPUs of their group.
+A set comes from the smallest group with enough usable GPUs: an NVLink domain, a unit, else a group of the lowest
+sufficient tier. Within a group it fills whole units, and in a unit whole NVLink domains, and takes the rest from the
+one with the fewest remaining GPUs. Sets of one tier are ranked by doubtful hosts, by the remaining capacity towards the
+tier, then by unused GPUs of their group.
 """
 
 from collections import Counter
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from streams.fabric.graph import Ints
 from streams.locality.answers import HostSetAnswer, LeftOutAnswer, PlacementAnswer
 from streams.locality.fabric_state import FabricState, Usability
 from streams.locality.groups import NO_GROUP, Level, natural_key
@@ -60,15 +62,34 @@ class _Search:
         return children
 
     def run(self, limit: int) -> PlacementAnswer:
-        found: list[HostSetAnswer] = []
+        found = self._domain_sets(limit)
         for number in range(len(self._levels)):
             if len(found) < limit:
                 sets = [
-                    self._host_set(number, group) for group in self._groups_that_suffice(number, limit - len(found))
+                    self._host_set(number, group, self._fill(number, group, self._gpus))
+                    for group in self._groups_that_suffice(number, limit - len(found))
                 ]
-                found += sorted(sets, key=lambda each: (len(each.doubtful), -round(each.ratio, 2)))
+                known = {each.hosts for each in found}
+                fresh = [each for each in sets if each.hosts not in known]
+                found += sorted(fresh, key=lambda each: (len(each.doubtful), -round(each.ratio, 2)))
         usable = int(self._graph.gpus[self._usable].sum())
         return PlacementAnswer(gpus=self._gpus, usable_gpus=usable, sets=tuple(found), left_out=self._left_out())
+
+    def _domain_sets(self, limit: int) -> list[HostSetAnswer]:
+        """Return the best sets that lie within one NVLink domain with enough usable GPUs."""
+        domains, found = self._groups.domains, list[tuple[Any, HostSetAnswer]]()
+        for name, members in zip(domains.names, domains.members, strict=True):
+            usable = members[self._is_usable[members]]
+            available = int(self._graph.gpus[usable].sum())
+            if available < self._gpus:
+                continue
+            hosts = self._first(usable, self._gpus)
+            shared = (number for number, level in enumerate(self._levels) if len(set(level.group[hosts].tolist())) == 1)
+            if (number := next(shared, None)) is None:
+                continue
+            one = self._host_set(number, int(self._levels[number].group[hosts[0]]), hosts)
+            found.append(((len(one.doubtful), -round(one.ratio, 2), available, natural_key(name)), one))
+        return [one for _, one in sorted(found, key=lambda each: each[0])[:limit]]
 
     def _groups_that_suffice(self, number: int, limit: int) -> list[int]:
         """Return the best-ranked groups that have enough GPUs without a part that has enough."""
@@ -97,10 +118,7 @@ class _Search:
         """Return hosts of a group with this number of GPUs; a greedy choice minimizes the number of units."""
         if number == 0:
             members = self._levels[0].members[group]
-            members = members[self._is_usable[members]]
-            order = members[np.lexsort((members, -self._state.ratio[0][members], self._state.usability[members]))]
-            enough = int(np.searchsorted(np.cumsum(self._graph.gpus[order]), gpus)) + 1
-            return [int(host) for host in order[:enough]]
+            return self._by_domain(members[self._is_usable[members]], gpus)
         available = self._available[number - 1]
         left = sorted(self._children[number][group], key=lambda child: (int(available[child]), child))
         hosts: list[int] = []
@@ -111,10 +129,29 @@ class _Search:
             left.remove(child)
         return hosts
 
-    def _host_set(self, number: int, group: int) -> HostSetAnswer:
+    def _first(self, hosts: Ints, gpus: int) -> list[int]:
+        """Return the first of these hosts by usability and capacity that have this number of GPUs, or all."""
+        order = hosts[np.lexsort((hosts, -self._state.ratio[0][hosts], self._state.usability[hosts]))]
+        enough = int(np.searchsorted(np.cumsum(self._graph.gpus[order]), gpus)) + 1
+        return [int(host) for host in order[:enough]]
+
+    def _by_domain(self, hosts: Ints, gpus: int) -> list[int]:
+        """Return hosts of a unit with this number of GPUs, by whole NVLink domains; hosts without one are the last."""
+        chosen: list[int] = []
+        domain_of = self._groups.domains.group[hosts]
+        left = [hosts[domain_of == domain] for domain in np.unique(domain_of[domain_of != NO_GROUP]).tolist()]
+        while left and gpus > 0:
+            size = [int(self._graph.gpus[each].sum()) for each in left]
+            enough = [number for number in range(len(left)) if size[number] >= gpus]
+            best = min(enough, key=size.__getitem__) if enough else max(range(len(left)), key=size.__getitem__)
+            chosen += self._first(left.pop(best), gpus)
+            gpus -= size[best]
+        return chosen + (self._first(hosts[domain_of == NO_GROUP], gpus) if gpus > 0 else [])
+
+    def _host_set(self, number: int, group: int, hosts_of_set: list[int]) -> HostSetAnswer:
         names, state = self._graph.names, self._state
         level, place = self._levels[number], self._place(number)
-        chosen = np.array(sorted(self._fill(number, group, self._gpus)), np.int64)
+        chosen = np.array(sorted(hosts_of_set), np.int64)
         unit_of = self._groups.units.group[chosen]
         units = Counter(self._groups.units.names[unit] for unit in unit_of.tolist())
         ratio = float(state.ratio[place][chosen].min())
@@ -130,13 +167,17 @@ class _Search:
             f"at least {ratio:.0%} of the built capacity of each host reaches {level.tier}",
             f"{int(self._available[number][group]) - gpus} usable GPUs of {level.names[group]} stay unused",
         ]
+        domains = [domain for domain in np.unique(self._groups.domains.group[chosen]).tolist() if domain != NO_GROUP]
+        if self._groups.in_one_domain(chosen.tolist()):
+            why.insert(0, f"all hosts are of the NVLink domain {self._groups.domains.names[domains[0]]}")
         if doubtful:
             why.append(f"{len(doubtful)} hosts are doubtful: {', '.join(doubtful[:8])}")
         else:
             why.append("no finding and no maintenance concerns its hosts or their links")
         hosts = tuple(names[host] for host in chosen.tolist())
         return HostSetAnswer(
-            hosts=hosts, gpus=gpus, units=tuple(sorted(units, key=natural_key)), group=level.names[group],
+            hosts=hosts, gpus=gpus, units=tuple(sorted(units, key=natural_key)),
+            domains=tuple(self._groups.domains.names[domain] for domain in domains), group=level.names[group],
             tier=level.tier, switches=switches, ratio=ratio, doubtful=doubtful, why=tuple(why),
         )  # fmt: skip
 

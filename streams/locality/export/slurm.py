@@ -2,10 +2,12 @@
 
 A unit is written as a leaf switch or as a block. The block sizes are the smallest unit, and each level whose groups all
 have the same number of units, a power of two, because Slurm joins adjacent blocks by powers of two.
+With NVLink domains a domain is a block, in the order of the inventory: the order is the only sign of which blocks are
+adjacent. A domain without hosts stays as an empty block, so that the others keep their place.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
@@ -31,9 +33,15 @@ def _switch_lines(tree: Tree) -> Iterator[str]:
 
 
 def _block_lines(tree: Tree) -> Iterator[str]:
-    for unit in tree.units():
-        yield f"BlockName={unit.name} Nodes={_list(unit.hosts)}"
+    for name, hosts in _blocks(tree):
+        yield f"BlockName={name} Nodes={_list(hosts)}" if hosts else f"BlockName={name}"
     yield f"BlockSizes={','.join(map(str, block_sizes(tree)))}"
+
+
+def _blocks(tree: Tree) -> list[tuple[str, tuple[str, ...]]]:
+    if tree.domains:
+        return [(domain.name, domain.hosts) for domain in tree.domains]
+    return [(unit.name, unit.hosts) for unit in tree.units()]
 
 
 def _from_the_leaves(tree: Tree) -> list[Vertex]:
@@ -49,7 +57,15 @@ def _list(names: Any) -> str:
 
 
 def block_sizes(tree: Tree) -> list[int]:
-    """Return the sizes of blocks in hosts, each a power of two times the first."""
+    """Return the sizes of blocks in hosts, each a power of two times the first.
+
+    The first is the size that most domains have as planned, of two the larger one: a domain that lacks a host does not
+    make all others smaller.
+    """
+    if tree.domains:
+        sizes_of = Counter(domain.planned for domain in tree.domains)
+        base = max(sizes_of, key=lambda size: (sizes_of[size], size))
+        return [base << power for power in range(len(tree.domains).bit_length())]
     base = min((len(unit.hosts) for unit in tree.units()), default=1)
     sizes = [base]
     for level in range(1, len(tree.tiers)):
@@ -70,7 +86,7 @@ def topology_yaml(tree: Tree, plugin: Plugin) -> str:
         else {"switch": vertex.name, "nodes": _list(vertex.hosts)}
         for vertex in _from_the_leaves(tree)
     ]
-    blocks = [{"block": unit.name, "nodes": _list(unit.hosts)} for unit in tree.units()]
+    blocks = [{"block": name, "nodes": _list(hosts)} if hosts else {"block": name} for name, hosts in _blocks(tree)]
     document = [
         {"topology": "railsight-tree", "cluster_default": plugin == "tree", "tree": {"switches": switches}},
         {

@@ -38,6 +38,15 @@ class Vertex:
 
 
 @dataclass(frozen=True, slots=True)
+class Domain:
+    """An NVLink domain: its hosts that are exported, in natural order, and the number of hosts in the inventory."""
+
+    name: str
+    hosts: tuple[str, ...]
+    planned: int
+
+
+@dataclass(frozen=True, slots=True)
 class Tree:
     """The roots, and the hosts that no export can place, because they have no link to a leaf."""
 
@@ -45,6 +54,10 @@ class Tree:
     """The tier that connects the groups of each level; the units' level is the first."""
     roots: tuple[Vertex, ...]
     without_leaf: tuple[str, ...]
+    domains: tuple[Domain, ...] = ()
+    """All NVLink domains in the order of the inventory, also those without an exported host."""
+    without_domain: tuple[str, ...] = ()
+    """Hosts without a domain, if others have one."""
 
     def vertices(self) -> Iterator[Vertex]:
         """Yield every group, parents first."""
@@ -69,11 +82,24 @@ def tree_of(groups: Groups, nodes: Collection[str] | None = None) -> Tree:
     wanted = hosts if nodes is None else set(nodes)
     without = tuple(sorted((names[h] for h, leaves in groups.leaves.items() if not leaves and names[h] in wanted),
                            key=natural_key))  # fmt: skip
-    levels = groups.levels()
-    tree = Tree(tuple(level.tier for level in levels), tuple(_roots(groups, levels, wanted)), without)
+    levels, domains = groups.levels(), _domains(groups, wanted)
+    apart = wanted.difference(*(domain.hosts for domain in domains)) if domains else ()
+    tree = Tree(
+        tuple(level.tier for level in levels), tuple(_roots(groups, levels, wanted)), without, domains,
+        tuple(sorted(apart, key=natural_key)),
+    )  # fmt: skip
     if problems := problems_of(tree, wanted):
         raise Misconfigured("\n".join(problems))
     return tree
+
+
+def _domains(groups: Groups, wanted: Collection[str]) -> tuple[Domain, ...]:
+    names, domains = groups.graph.names, groups.domains
+    hosts = ([name for host in members.tolist() if (name := names[host]) in wanted] for members in domains.members)
+    return tuple(
+        Domain(name, tuple(sorted(own, key=natural_key)), len(members))
+        for name, members, own in zip(domains.names, domains.members, hosts, strict=True)
+    )
 
 
 def _roots(groups: Groups, levels: tuple[Level, ...], wanted: Collection[str]) -> list[Vertex]:
@@ -118,6 +144,11 @@ def problems_of(tree: Tree, wanted: Collection[str]) -> list[str]:
             if host in seen_hosts:
                 problems.append(f"{host} is in the units {seen_hosts[host]} and {vertex.name}")
             seen_hosts[host] = vertex.name
+    problems += [
+        f"{domain.name!r} is no name for a scheduler: letters, digits, and - _ . between them"
+        for domain in tree.domains
+        if not _PLAIN.fullmatch(domain.name)
+    ]
     if lost := set(wanted) - set(seen_hosts) - set(tree.without_leaf):
         problems.append(f"{len(lost)} hosts are in no unit: {', '.join(sorted(lost)[:8])}")
     return problems

@@ -24,7 +24,9 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 def export_text(
     state: FabricState, form: Format, plugin: Plugin, params: LocalityParams, nodes: Collection[str] | None = None
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the text, and the hosts that it lacks because they have no leaf; raises Misconfigured if it is invalid.
+    """Return the text, and a note for each lack: of hosts' leaves or domains, and of hosts of a domain.
+
+    Raises Misconfigured if it is invalid.
 
     `nodes` limits the export to these hosts.
     """
@@ -39,7 +41,18 @@ def export_text(
             text = _json({"apiVersion": "v1", "kind": "List", "items": items})
         case "json":
             text = _json(plain_document(tree, state))
-    return text, tree.without_leaf
+    return text, tuple(_notes(tree, has_blocks=form == "slurm-yaml" or (form == "slurm" and plugin == "block")))
+
+
+def _notes(tree: Tree, *, has_blocks: bool) -> Iterator[str]:
+    if tree.without_leaf:
+        yield f"without a leaf, left out: {', '.join(tree.without_leaf)}"
+    if tree.without_domain and has_blocks:
+        yield f"without an NVLink domain, left out of the blocks: {', '.join(tree.without_domain)}"
+    base = slurm.block_sizes(tree)[0] if tree.domains else 0
+    for domain in tree.domains:
+        if has_blocks and (count := len(domain.hosts)) != base:
+            yield f"the NVLink domain {domain.name} has {count} of {base} hosts; the block size stays {base}"
 
 
 def _json(value: object) -> str:
@@ -48,6 +61,8 @@ def _json(value: object) -> str:
 
 MAX_LABEL = 63
 HOSTNAME = "kubernetes.io/hostname"
+DOMAIN_LABEL = "accelerator.topograph.run/domain"
+"""The key of topograph 1.0 and later for an NVLink domain."""
 _FNV_OFFSET, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 
 
@@ -75,6 +90,9 @@ def node_labels(tree: Tree, keys: LabelKeys) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for root in tree.roots:
         _add_labels(root, {}, names, found)
+    for domain in tree.domains:
+        for host in domain.hosts:
+            found[host] = {DOMAIN_LABEL: label_value(domain.name), **found.get(host, {})}
     return found
 
 
@@ -109,12 +127,14 @@ def documents(tree: Tree, keys: LabelKeys, name: str) -> Iterator[dict[str, Any]
 def plain_document(tree: Tree, state: FabricState) -> dict[str, Any]:
     """Return the tiers, the tree and the hosts."""
     graph, groups = state.groups.graph, state.groups
-    hosts = {}
+    hosts: dict[str, dict[str, Any]] = {}
+    domain_of = {host: domain.name for domain in tree.domains for host in domain.hosts}
     for unit in tree.units():
         for name in unit.hosts:
             number = graph.number[name]
             hosts[name] = {
                 "unit": unit.name,
+                **({"domain": domain_of[name]} if name in domain_of else {}),
                 "pod": groups.topology.pod_of(name),
                 "gpus": int(graph.gpus[number]),
                 "leaves": [graph.names[leaf] for leaf in groups.leaves[number]],
@@ -126,6 +146,9 @@ def plain_document(tree: Tree, state: FabricState) -> dict[str, Any]:
         "inventory": groups.topology.digest,
         "tiers": list(tree.tiers),
         "groups": [_plain(root) for root in tree.roots],
+        "domains": [
+            {"domain": domain.name, "planned": domain.planned, "hosts": list(domain.hosts)} for domain in tree.domains
+        ],
         "hosts": hosts,
         "without_leaf": list(tree.without_leaf),
     }

@@ -34,7 +34,7 @@ def test_every_statement_can_be_repeated() -> None:
     """An interrupted migration is run whole: it adds what is missing, sets options, or replaces a table."""
     for migration in shipped_migrations():
         alters = (
-            r"ALTER TABLE \w+ (MODIFY SETTING \w+ = |ADD COLUMN IF NOT EXISTS "
+            r"ALTER TABLE \w+\s+(MODIFY SETTING \w+ = |ADD COLUMN IF NOT EXISTS "
             r"|(MODIFY COLUMN \S+ DEFAULT [^ ,]+(, )?)+$)|DROP VIEW IF EXISTS "
         )
         plain = [s for s in migration.statements() if not re.match(alters, s)]
@@ -89,7 +89,13 @@ def _columns(table: str) -> set[str]:
 
 
 def _added(table: str) -> set[str]:
-    return {s.split()[8] for s in _statements(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS ")}
+    altered = re.compile(rf"ALTER TABLE {table}\s+ADD COLUMN ")
+    return {
+        column
+        for statement in _statements("ALTER TABLE ")
+        if altered.match(statement)
+        for column in re.findall(r"ADD COLUMN IF NOT EXISTS (\w+)", statement)
+    }
 
 
 def test_every_scalar_metric_has_its_columns_in_the_rollups() -> None:
