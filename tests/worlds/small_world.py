@@ -153,6 +153,10 @@ KINDS = {
     "pausing": Kind(
         lambda at: PauseStorm(at.link, at.port, at.interval, frames_per_s=12_000), (*_PFC, _RX, _TX, _STALLED, _SPEED)
     ),
+    "waiting": Kind(
+        lambda at: StalledCredits(at.link, at.port, at.interval),
+        ((Metric.TX_WAIT_BYTES, NO_INDEX), _RX, _TX, _SPEED),
+    ),
     "stalled": Kind(
         lambda at: StalledCredits(at.link, at.port, at.interval), (_RX, _TX, _SPEED, (Metric.CREDITS_USED, NO_INDEX))
     ),
@@ -203,6 +207,8 @@ class SmallWorld:
     """Ports that are up while their BFD session is down."""
     pausing: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that pause the far side all the time, so that it sends nothing."""
+    waiting: dict[str, list[Seconds]] = field(default_factory=dict)
+    """Ports of InfiniBand that accept nothing, so that the far side waits for credits."""
     stalled: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that free no credits, so that the far side sends nothing."""
     stormed: dict[str, list[Seconds]] = field(default_factory=dict)

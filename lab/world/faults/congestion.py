@@ -91,7 +91,7 @@ class PauseStorm:
 
 @dataclass(frozen=True, slots=True)
 class StalledCredits:
-    """A port frees no credits (CBFC), so that the far end sends nothing to it."""
+    """A port frees no credits (CBFC, InfiniBand), so that the far end sends nothing to it, and waits."""
 
     link: Link
     port: Port
@@ -102,6 +102,7 @@ class StalledCredits:
         return [
             TrafficReduction(fabric.link_number(self.link), self.interval, 0.0, sent_by=waiting),
             GaugeOverride(waiting, Metric.CREDITS_USED, self.interval, value=_ALL_CREDITS),
+            CounterIncrement(waiting, Metric.TX_WAIT_BYTES, self.interval, per_s=(self.link.speed_bps or 0) / 8),
         ]
 
     def ground_truths(self) -> list[GroundTruth]:

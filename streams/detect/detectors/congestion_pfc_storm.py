@@ -27,6 +27,7 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
+    Source,
     Subject,
     Symptom,
     SymptomsReplaced,
@@ -122,8 +123,12 @@ def _evidence(
         return
     if worst.began.by_credits:
         name = f"{worst.reporter.device}/{worst.reporter.port}"
-        statement = f"{origin.device}/{origin.port} frees no credits, and {name} sends less than {params.traffic:.0%}"
-        yield evidence_of(f"{statement} of its speed", "credits_used", origin, span, 1.0, params.paused)
+        ratio, traffic = _paused_ratio(worst), f"{params.traffic:.0%}"
+        statement = f"{origin.device}/{origin.port} frees no credits, and {name} sends less than {traffic} of its speed"
+        if worst.source is Source.SOURCE_IB:
+            statement = f"{name} waits for credits {ratio:.0%} of the time: {statement}"
+        metric = "tx_wait_bytes" if worst.source is Source.SOURCE_IB else "credits_used"
+        yield evidence_of(statement, metric, origin, span, ratio, params.paused)
         return
     at = "both ends" if len(run.reporters) > 1 else f"{worst.reporter.device}/{worst.reporter.port}"
     yield evidence_of(

@@ -114,6 +114,10 @@ FURTHER: dict[str, tuple[SmallWorld, Truth]] = {
         SmallWorld(topology=RAILS, corrupting={"pod1-host2/mlx5_3": [(100, 500)]}),
         Truth(at(100), at(500), Condition.LINK_DEGRADING, "pod1-host2", "mlx5_3"),
     ),
+    "congestion/pfc-storm by waiting for credits": (
+        SmallWorld(topology=LEAVES, waiting=STORM.pausing),
+        Truth(at(100), at(400), Condition.CONGESTION_PFC_STORM, "pod1-host2", "mlx5_3"),
+    ),
     "congestion/pfc-storm by stalled credits": (
         SmallWorld(topology=LEAVES, stalled={"pod1-host2/mlx5_3": [(100, 400)]}),
         Truth(at(100), at(400), Condition.CONGESTION_PFC_STORM, "pod1-host2", "mlx5_3"),

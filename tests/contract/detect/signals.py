@@ -49,7 +49,7 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
         M.PFC_RX_FRAMES: (_STORM, _COLLAPSE), M.PAUSE_RX_FRAMES: (_STORM, _COLLAPSE),
         M.PFC_RX_PAUSE_USECONDS: (_STORM, _COLLAPSE), M.PFC_RX_TRANSITIONS: (_STORM,), M.PFC_TX_FRAMES: (_STORM,),
         M.PAUSE_TX_FRAMES: (_STORM,), M.PFC_TX_PAUSE_USECONDS: (_STORM,), M.PFC_TX_TRANSITIONS: (_STORM,),
-        M.TX_BYTES: (_STORM,), M.RX_BYTES: (_STORM,),
+        M.TX_BYTES: (_STORM,), M.RX_BYTES: (_STORM,), M.TX_WAIT_BYTES: (_STORM, _COLLAPSE),
     },
     "measure/monitors/incast_monitor.py": dict.fromkeys(
         (M.RX_BYTES, M.TX_BYTES, M.RX_PACKETS, M.TX_PACKETS, M.TX_DISCARDS, M.RX_DISCARDS, M.PFC_TX_FRAMES,
@@ -108,7 +108,6 @@ REASONS: dict[Metric, str] = {
     M.QUEUE_DEPTH_BYTES: "an average over a time that devices do not report",
     M.RX_BUFFER_NEARLY_FULL: "grows in every burst of a collective operation; pause and discards are its effect",
     M.TX_WAIT_TICKS: "ticks whose length depends on the ASIC; `tx_wait_bytes` has those of a known one",
-    M.TX_WAIT_BYTES: "InfiniBand: waiting for credits; grows in every burst of a collective operation",
     M.HOQ_LIFETIME_DISCARDS: "InfiniBand: also counted in `tx_discards`",
     M.PLR_RX_ERRORS: "InfiniBand: FEC corrects most of them; link/degrading reads `plr_rx_uncorrectable`",
     M.PLR_TX_RETRIES: "InfiniBand: link/degrading reads the events, each of which sends several codes again",

@@ -37,6 +37,8 @@ class Rates:
     transitions: float | None = None
     sent: float = 0
     speed: float | None = SPEED
+    waited: float | None = None
+    """The bytes a second that the port of InfiniBand did not send for lack of credits."""
 
 
 def readings(own: Rates, cadence: float = 10, until: float = 300) -> Iterator[Samples]:
@@ -49,6 +51,8 @@ def readings(own: Rates, cadence: float = 10, until: float = 300) -> Iterator[Sa
             indexed[Metric.PFC_RX_PAUSE_USECONDS, 3] = own.useconds * during
         if own.transitions is not None:
             indexed[Metric.PFC_RX_TRANSITIONS, 3] = own.transitions * during
+        if own.waited is not None:
+            indexed[Metric.TX_WAIT_BYTES, -1] = own.waited * during + FULL / 5 * besides
         indexed[Metric.TX_BYTES, -1] = 1e12 + FULL / 2 * besides + own.sent * during
         if own.speed:
             indexed[Metric.SPEED_BPS, -1] = own.speed
@@ -76,6 +80,9 @@ NOT_A_STORM = {
     "a job's end: neither traffic nor pause": Rates(),
     "an idle port that is paused for a moment": Rates(frames=40, useconds=3_400, transitions=1),
     "frames that cannot be converted to time": Rates(frames=FOREVER_PAUSED, speed=None),
+    "a port before an incast, which waits for credits and sends": Rates(waited=0.85 * FULL, sent=0.14 * FULL),
+    "a port that waits for a half of the time": Rates(waited=0.5 * FULL),
+    "waits at an unknown speed": Rates(waited=FULL, speed=None),
     "microseconds contradict frames": Rates(frames=FOREVER_PAUSED, useconds=100_000),
 }
 
@@ -94,6 +101,8 @@ STORMS = {
     "by microseconds": Rates(frames=2_000, useconds=990_000),
     "pause that stays on": Rates(frames=FOREVER_PAUSED, useconds=1_000_000, transitions=0),
     "what another priority sends": Rates(frames=FOREVER_PAUSED, sent=0.005 * FULL),
+    "a port that waits for credits": Rates(waited=0.99 * FULL, sent=0.001 * FULL),
+    "waits at a speed that only the inventory knows": Rates(waited=FULL, speed=None),
     "a speed that only the inventory knows": Rates(frames=FOREVER_PAUSED, speed=None),
 }
 

@@ -1,4 +1,6 @@
-"""Finds ports that pause stops nearly all the time, while no traffic passes in the paused direction.
+"""Finds ports that pause or missing credits stop nearly all the time, while no traffic passes in this direction.
+
+InfiniBand has credits instead of pause: a port that has data and no credits of its peer is as one that its peer pauses.
 
 Readings are compared as arrays, many messages at once; Python runs only for cells that were paused nearly all the time,
 and for active conditions. The start is reported once the condition has lasted, and later its end.
@@ -62,12 +64,14 @@ DIRECTIONS = (
 _RECEIVED = 0
 """The index of the direction in which the peer pauses a port."""
 _USECONDS = (Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_TX_PAUSE_USECONDS)
+_WAITED = Metric.TX_WAIT_BYTES
+"""The bytes that a port did not send for lack of credits; at its speed, they are a time."""
 
 _DIRECTION_OF = {
     metric: number
     for number, direction in enumerate(DIRECTIONS)
     for metric in (*direction.frames, direction.useconds)
-}  # fmt: skip
+} | {_WAITED: _RECEIVED}  # fmt: skip
 _About = tuple[tuple[int, Metric, int], ...]
 """Direction, metric and index of columns."""
 _Plan = tuple[Indices, _About]
@@ -107,7 +111,7 @@ class PauseMonitor(ConditionMonitor):
             own = grew[:, place]
             if not np.count_nonzero(own):
                 continue
-            paused = growth[:, place] * (1e-6 if metric in _USECONDS else QUANTA_BITS / speeds)
+            paused = growth[:, place] * (1e-6 if metric in _USECONDS else _bits(metric) / speeds)
             lasting = own & (paused >= self._min_ratios[direction] * seconds[:, place, None])
             for number, row in zip(*np.nonzero(lasting), strict=True):
                 yield int(number), int(row), direction
@@ -135,7 +139,9 @@ class PauseMonitor(ConditionMonitor):
         if not self._own.has_lasted(condition):
             return
         counted = None if priority == NO_INDEX else priority
-        yield interval.symptom(PauseBegan(direction.pause, condition.since_ns, in_millionths(paused), counted))
+        by_credits = interval.direction == _RECEIVED and interval.counter_delta(_WAITED) is not None
+        pause = PauseBegan(direction.pause, condition.since_ns, in_millionths(paused), counted, by_credits=by_credits)
+        yield interval.symptom(pause)
         is_sent = direction.pause is PauseDirection.SENT
         if is_sent and (stalled := interval.pcie_stall_ratio()) >= self._params.stalled:
             yield interval.symptom(PcieStall(condition.since_ns, in_millionths(stalled)))
@@ -150,7 +156,7 @@ class PauseMonitor(ConditionMonitor):
             grown = interval.counter_delta(metric, index)
             if grown is None or (not in_useconds and speed_bps <= 0):
                 continue
-            lasting = grown[0] * (1e-6 if in_useconds else QUANTA_BITS / speed_bps)
+            lasting = grown[0] * (1e-6 if in_useconds else _bits(metric) / speed_bps)
             shares[index] = min(1.0, lasting / grown[1]), grown[1]
         return shares
 
@@ -170,6 +176,11 @@ class PauseMonitor(ConditionMonitor):
             switched is not None and switched[0] > params.transitions_per_s * switched[1]
         )
         return 0.0 if free else share, priority, since_ns
+
+
+def _bits(metric: Metric) -> int:
+    """Return the bits whose time a frame of pause, or a byte that waited, stops a port."""
+    return 8 if metric is _WAITED else QUANTA_BITS
 
 
 def _plan(mapping: ColumnMapping) -> _Plan:
