@@ -46,6 +46,9 @@ def generate(
     jobs: Annotated[
         int | None, typer.Option(min=0, help=f"Jobs that share the hosts; default: one for each {GPUS_PER_JOB} GPUs.")
     ] = None,
+    fabric: Annotated[
+        Literal["ethernet", "infiniband"], typer.Option(help="The names of ports and the models of switches.")
+    ] = _SIZE.fabric,
     form: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="csv or parquet.")] = "csv",
     force: Annotated[bool, typer.Option("--force", help="Replace the inventory that the folder has.")] = False,
     as_json: AsJson = False,
@@ -55,7 +58,9 @@ def generate(
     Example: `railsight inventory generate --gpus 1024 fabric`.
     """
     _refuse_existing(folder, force)
-    params = GenerateParams(gpus=gpus, radix=radix, planes=planes, rails=rails, gpus_per_host=gpus_per_host, jobs=jobs)
+    params = GenerateParams(
+        gpus=gpus, radix=radix, planes=planes, rails=rails, gpus_per_host=gpus_per_host, jobs=jobs, fabric=fabric
+    )  # fmt: skip
     with progress("inventory generate") as bar:
         try:
             made = generate_clos(params)

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Protocol
+from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -240,8 +240,14 @@ class GenerateParams(BaseModel):
     gpus_per_host: int = Field(default=8, ge=1)
     jobs: int | None = Field(default=None, ge=0)
     """Jobs that share the hosts, each on adjacent hosts; default: one for each `GPUS_PER_JOB` GPUs."""
+    fabric: Literal["ethernet", "infiniband"] = "ethernet"
+    """The names of ports and the models of switches: `collect ib` converts waits by the model."""
     jobs_start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     nic_bps: int = Field(default_factory=lambda given: nic_bps(given.get("planes", 1)), ge=1)
+
+
+_QUANTUM_2_PORTS = 64
+"""Ports of 400 Gb/s of a Quantum-2 switch; a larger radix is of Quantum-3."""
 
 
 class ImpossibleFabric(ValueError):
@@ -292,33 +298,41 @@ def _three_tiers(params: GenerateParams, hosts: int) -> ClosShape:
 def generate(params: GenerateParams) -> Inventory:
     """Return the fabric; equal parameters give equal inventories. Raises ImpossibleFabric."""
     shape = shape_of(params)
-    devices, links = build(shape, _Naming(shape, params.gpus_per_host))
+    devices, links = build(shape, _Naming(shape, params))
     return Inventory(devices=devices, links=links, jobs=tuple(_jobs(params)))
 
 
 class _Naming:
     """Names devices by pod, tier, plane, rail and number."""
 
-    def __init__(self, shape: ClosShape, gpus_per_host: int) -> None:
-        self._gpus = gpus_per_host
+    def __init__(self, shape: ClosShape, params: GenerateParams) -> None:
+        self._gpus = params.gpus_per_host
         self._one_leaf = shape.leaf_rails > 1
+        self._is_infiniband = params.fabric == "infiniband"
+        self._vendor = self._model = ""
+        if self._is_infiniband:
+            self._vendor, self._model = "NVIDIA", "MQM9700" if params.radix <= _QUANTUM_2_PORTS else "Q3400-RA"
 
     def host(self, pod: int, number: int, in_fabric: int) -> Device:
         return Device(_host(in_fabric), "host", "host", _pod(pod), gpus=self._gpus)
 
     def leaf(self, pod: int, plane: int | None, rail: int, number: int) -> Device:
         rail_part = "" if self._one_leaf else f"-r{rail}"
-        return Device(f"{_pod(pod)}-t0-p{plane}{rail_part}-{number + 1:02d}", "switch", "T0", _pod(pod), plane)
+        return Device(f"{_pod(pod)}-t0-p{plane}{rail_part}-{number + 1:02d}", "switch", "T0", _pod(pod), plane,
+            self._vendor, self._model,
+        )  # fmt: skip
 
     def agg(self, pod: int | None, plane: int, number: int) -> Device:
         prefix = "" if pod is None else f"{_pod(pod)}-"
-        return Device(f"{prefix}t1-p{plane}-{number + 1:02d}", "switch", "T1", "" if pod is None else _pod(pod), plane)
+        name, own = f"{prefix}t1-p{plane}-{number + 1:02d}", "" if pod is None else _pod(pod)
+        return Device(name, "switch", "T1", own, plane, self._vendor, self._model)
 
     def top(self, plane: int, group: int, number: int) -> Device:
-        return Device(f"t2-p{plane}-g{group + 1:02d}-{number + 1:02d}", "switch", "T2", "", plane)
+        name = f"t2-p{plane}-g{group + 1:02d}-{number + 1:02d}"
+        return Device(name, "switch", "T2", "", plane, self._vendor, self._model)
 
     def port(self, number: int) -> str:
-        return f"Ethernet1/{number + 1}"
+        return str(number + 1) if self._is_infiniband else f"Ethernet1/{number + 1}"
 
 
 def _host(in_fabric: int) -> str:

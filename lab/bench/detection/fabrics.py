@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from lab.bench.detection.infiniband import CADENCE_S, by_infiniband, hidden_from_infiniband
 from lab.world.delivery_model import Cadence
 from lab.world.faults.congestion import DELAYED
 from streams.detect.detectors import DETECTORS
@@ -138,6 +139,11 @@ def _hidden_without_pause(truth: Truth, _kind: str, _topology: Topology) -> str:
     return _HIDDEN[truth.condition].get("no-pause", "")
 
 
+def _hidden_from_infiniband(truth: Truth, kind: str, topology: Topology) -> str:
+    reason = _HIDDEN[truth.condition].get("infiniband") or hidden_from_infiniband(truth, kind, topology)
+    return reason or _too_short(truth, CADENCE_S)
+
+
 def _hidden_at_60_s(truth: Truth, _kind: str, _topology: Topology) -> str:
     return _too_short(truth, SLOW_CADENCE_S)
 
@@ -152,6 +158,8 @@ FABRICS: dict[str, Fabric] = {
     "slow": Fabric("all sources, every 60 s", cadence=Cadence(SLOW_CADENCE_S, SLOW_CADENCE_S), hidden=_hidden_at_60_s),
     "no-pause": Fabric("all sources; congestion control instead of pause", has_pause=False,
                        hidden=_hidden_without_pause, promises_delays=True),
+    "infiniband": Fabric("InfiniBand: UFM Telemetry every 30 s, and hosts", cadence=Cadence(CADENCE_S, 1.0),
+                         receive=by_infiniband, hidden=_hidden_from_infiniband),
     "nic": Fabric("NIC data alone", receive=_by_nic, hidden=_hidden_from_nics,
                   shut_hidden={"switch": "no failure, but a port that was shut at the switch: no switch is read"}),
 }  # fmt: skip

@@ -26,7 +26,10 @@ def detection(
     only: Only = None,
     without: Without = "",
     fabric: Annotated[
-        str, typer.Option(help="all, planes, planes8, snmp, slow or nic: which sources read it, and how often.")
+        str,
+        typer.Option(
+            help="all, planes, planes8, snmp, slow, no-pause, infiniband or nic: the sources, and how often they read."
+        ),
     ] = "all",
     config: Config = None,
     as_json: AsJson = False,

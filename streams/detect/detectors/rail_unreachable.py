@@ -172,7 +172,7 @@ DETECTOR = Detector(
     placement=Placement.OUT,
     job_domain=JobDomain.NETWORK,
     lemon=None,
-    hidden_in=dict.fromkeys(("snmp", "nic"), "its link is up, and no probes are sent"),
+    hidden_in=dict.fromkeys(("snmp", "nic", "infiniband"), "its link is up, and no probes are sent"),
     fabric=FabricSide(explain=_explain, is_critical=takes_a_rail_from_a_job),
     pod=PodSide(RailProbeState, Scope.PORT, _evaluate, (RailProbes,), _observe),
 )

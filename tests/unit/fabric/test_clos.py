@@ -173,6 +173,20 @@ def test_the_same_parameters_make_the_same_version() -> None:
     assert digest(generate(SMALL)) != digest(generate(SMALL.model_copy(update={"gpus": 92})))
 
 
+def test_a_fabric_of_infiniband_has_numbered_ports_and_models() -> None:
+    """By the model, `collect ib` converts the waits of a switch's ports; the links are those of Ethernet."""
+    made, ethernet = (
+        generate(GenerateParams(gpus=64, radix=16, fabric=one, rails=4)) for one in ("infiniband", "ethernet")
+    )
+    assert {one.model for one in made.devices if one.kind == "switch"} == {"MQM9700"}
+    assert {one.model for one in ethernet.devices} == {""}
+    ports = {end.port for link in made.links for end in (link.a, link.z) if end.device.startswith("pod")}
+    assert ports and all(port.isdecimal() for port in ports)
+    assert [(one.a_device, one.z_device) for one in made.links] == [
+        (one.a_device, one.z_device) for one in ethernet.links
+    ]
+
+
 def test_names_are_the_same_at_every_size() -> None:
     """A host, its NIC and its T0 keep their names when the fabric grows."""
     names = {

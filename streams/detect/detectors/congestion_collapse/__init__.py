@@ -371,7 +371,10 @@ DETECTOR = Detector(
     placement=None,
     job_domain=JobDomain.NETWORK,
     lemon=None,
-    hidden_in={"snmp": "the time that hosts are paused is counted by NICs"},
+    hidden_in={
+        "snmp": "the time that hosts are paused is counted by NICs",
+        "infiniband": "hosts wait for credits, and the tick of an HCA is unknown",
+    },
     fabric=FabricSide(explained_by_outages=False, is_critical=always, explain=_explain, affected_by=_affected_by),
     pod=PodSide(
         CollapseState, Scope.POD, _evaluate, (

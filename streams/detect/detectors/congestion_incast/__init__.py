@@ -395,7 +395,10 @@ DETECTOR = Detector(
     placement=None,
     job_domain=JobDomain.NETWORK,
     lemon=None,
-    hidden_in={"snmp": "marked packets are counted by NICs and by gNMI"},
+    hidden_in={
+        "snmp": "marked packets are counted by NICs and by gNMI",
+        "infiniband": "no marks, no drops and no pause: the ports before it wait for credits, as in every burst",
+    },
     fabric=FabricSide(  # never CRITICAL (DETECTION 3a); adds senders and victims in other pods
         capacity=CapacityEffect.NONE,
         evaluator=FabricEvaluator(

@@ -31,6 +31,19 @@ def test_snmp_sends_the_columns_of_its_collector_and_no_events() -> None:
     assert SNMP_METRICS
 
 
+def test_infiniband_has_waits_for_pause_and_no_events() -> None:
+    """A frame of pause is the bytes that it stops; hosts count neither marks nor pause."""
+    cells = {(Metric.PFC_RX_FRAMES, 3): {"d1": 2.0}, (Metric.LINK_TRANSITIONS, -1): {"d1": 4.0}}
+    sent = FABRICS["infiniband"].receive(samples("p1-l0", 0, {}, indexed=cells))
+    assert isinstance(sent, Samples) and sent.source is Source.SOURCE_IB
+    assert dict(zip(sent.counters.metric, sent.counters.values[:, 0].tolist(), strict=True)) == {
+        Metric.TX_WAIT_BYTES: 2 * 65535 * 64, Metric.LINK_DOWN_EVENTS: 2,
+    }  # fmt: skip
+    assert FABRICS["infiniband"].receive(event("p1-l0/d1", 0, EventKind.LINK_DOWN)) is None
+    host = samples("p1-h1", 0, {Metric.CNP_SENT: {"e0": 1.0}, Metric.RX_BYTES: {"e0": 1.0}}, source=Source.SOURCE_NIC)
+    assert FABRICS["infiniband"].receive(host).counters.metric == (Metric.RX_BYTES,)  # type: ignore[union-attr]
+
+
 HIDDEN = {
     "a rail by SNMP": ("snmp", Condition.RAIL_DEGRADED, "p1-h1", "e0", True),
     "a link by SNMP": ("snmp", Condition.LINK_DOWN, "p1-l0", "d1", False),
@@ -39,6 +52,10 @@ HIDDEN = {
     "a switch by NICs": ("nic", Condition.DEVICE_DOWN, "p1-l0", "", True),
     "a storm without pause": ("no-pause", Condition.CONGESTION_PFC_STORM, "p1-h1", "e0", True),
     "a collapse without pause": ("no-pause", Condition.CONGESTION_COLLAPSE, "p1", "", False),
+    "an incast on InfiniBand": ("infiniband", Condition.CONGESTION_INCAST, "p1-h1", "e0", True),
+    "a host that drains nothing on InfiniBand": ("infiniband", Condition.CONGESTION_PFC_STORM, "p1-h1", "e0", False),
+    "a switch that stops a host on InfiniBand": ("infiniband", Condition.CONGESTION_PFC_STORM, "p1-l0", "d1", True),
+    "an uplink on InfiniBand": ("infiniband", Condition.CONGESTION_PFC_STORM, "p1-l0", "u0", False),
     "all sources": ("all", Condition.RAIL_DEGRADED, "p1-h1", "e0", False),
 }  # fmt: skip
 
