@@ -22,6 +22,7 @@ LIGHT = "/components/component[name=Ethernet1]/transceiver/physical-channels/cha
 """A temperature belongs to a module only if the module reports light."""
 _VALUES: dict[str, Value] = {
     "oper_up": "UP", "admin_up": "UP", "session_up": "UP", "port_speed": "SPEED_400GB", "flag": True,
+    "stormed": "stormed",
 }  # fmt: skip
 
 
