@@ -1,6 +1,11 @@
--- Adds the scalar metrics of NVLinks, power limits and recovery of GPUs, and of links that send frames again.
+-- Adds the metrics of fabrics of 2026 to samples and their rollups (hardware retransmits, NVLinks, limits of power, links
+-- that send frames again, trimmed packets, InfiniBand), and the NVLink domain of hosts to the inventory.
 
 ALTER TABLE samples
+    ADD COLUMN IF NOT EXISTS retransmitted_packets Nullable(UInt64) CODEC(T64, LZ4) AFTER pcie_buffer_overflows,
+    ADD COLUMN IF NOT EXISTS retransmitted_bytes Nullable(UInt64) CODEC(T64, LZ4) AFTER retransmitted_packets,
+    ADD COLUMN IF NOT EXISTS unresponsive_remotes Nullable(UInt64) CODEC(T64, LZ4) AFTER retransmitted_bytes,
+    ADD COLUMN IF NOT EXISTS impaired_connections Nullable(UInt64) CODEC(T64, LZ4) AFTER unresponsive_remotes,
     ADD COLUMN IF NOT EXISTS nvlink_links Nullable(Float64) CODEC(LZ4) AFTER gpu_ecc_uncorrected,
     ADD COLUMN IF NOT EXISTS nvlink_links_up Nullable(Float64) CODEC(LZ4) AFTER nvlink_links,
     ADD COLUMN IF NOT EXISTS gpu_fabric_state Nullable(Float64) CODEC(LZ4) AFTER nvlink_links_up,
@@ -11,9 +16,23 @@ ALTER TABLE samples
     ADD COLUMN IF NOT EXISTS llr_tx_discards Nullable(UInt64) CODEC(T64, LZ4) AFTER llr_tx_replays,
     ADD COLUMN IF NOT EXISTS llr_rx_ok Nullable(UInt64) CODEC(T64, LZ4) AFTER llr_tx_discards,
     ADD COLUMN IF NOT EXISTS llr_rx_bad Nullable(UInt64) CODEC(T64, LZ4) AFTER llr_rx_ok,
-    ADD COLUMN IF NOT EXISTS llr_rx_poisoned Nullable(UInt64) CODEC(T64, LZ4) AFTER llr_rx_bad;
+    ADD COLUMN IF NOT EXISTS llr_rx_poisoned Nullable(UInt64) CODEC(T64, LZ4) AFTER llr_rx_bad,
+    ADD COLUMN IF NOT EXISTS trimmed_packets Nullable(UInt64) CODEC(T64, LZ4) AFTER llr_rx_poisoned,
+    ADD COLUMN IF NOT EXISTS trimmed_tx_packets Nullable(UInt64) CODEC(T64, LZ4) AFTER trimmed_packets,
+    ADD COLUMN IF NOT EXISTS trimmed_dropped_packets Nullable(UInt64) CODEC(T64, LZ4) AFTER trimmed_tx_packets,
+    ADD COLUMN IF NOT EXISTS tx_wait_bytes Nullable(UInt64) CODEC(T64, LZ4) AFTER gpu_ecc_uncorrected,
+    ADD COLUMN IF NOT EXISTS hoq_lifetime_discards Nullable(UInt64) CODEC(T64, LZ4) AFTER tx_wait_bytes,
+    ADD COLUMN IF NOT EXISTS uncorrected_symbols Nullable(UInt64) CODEC(T64, LZ4) AFTER hoq_lifetime_discards,
+    ADD COLUMN IF NOT EXISTS plr_rx_errors Nullable(UInt64) CODEC(T64, LZ4) AFTER uncorrected_symbols,
+    ADD COLUMN IF NOT EXISTS plr_rx_uncorrectable Nullable(UInt64) CODEC(T64, LZ4) AFTER plr_rx_errors,
+    ADD COLUMN IF NOT EXISTS plr_tx_retries Nullable(UInt64) CODEC(T64, LZ4) AFTER plr_rx_uncorrectable,
+    ADD COLUMN IF NOT EXISTS plr_tx_retry_events Nullable(UInt64) CODEC(T64, LZ4) AFTER plr_tx_retries;
 
 ALTER TABLE samples_1m
+    ADD COLUMN IF NOT EXISTS retransmitted_packets_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'packets; NULL: not read, or reset' AFTER pcie_buffer_overflows_increase,
+    ADD COLUMN IF NOT EXISTS retransmitted_bytes_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'bytes; NULL: not read, or reset' AFTER retransmitted_packets_increase,
+    ADD COLUMN IF NOT EXISTS unresponsive_remotes_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'events; NULL: not read, or reset' AFTER retransmitted_bytes_increase,
+    ADD COLUMN IF NOT EXISTS impaired_connections_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'events; NULL: not read, or reset' AFTER unresponsive_remotes_increase,
     ADD COLUMN IF NOT EXISTS nvlink_links_min Nullable(Float32) CODEC(LZ4) COMMENT 'links; NULL: not read' AFTER gpu_ecc_uncorrected_increase,
     ADD COLUMN IF NOT EXISTS nvlink_links_max Nullable(Float32) CODEC(LZ4) COMMENT 'links; NULL: not read' AFTER nvlink_links_min,
     ADD COLUMN IF NOT EXISTS nvlink_links_avg Nullable(Float32) CODEC(LZ4) COMMENT 'links; NULL: not read' AFTER nvlink_links_max,
@@ -36,9 +55,23 @@ ALTER TABLE samples_1m
     ADD COLUMN IF NOT EXISTS llr_tx_discards_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'frames; NULL: not read, or reset' AFTER llr_tx_replays_increase,
     ADD COLUMN IF NOT EXISTS llr_rx_ok_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'frames; NULL: not read, or reset' AFTER llr_tx_discards_increase,
     ADD COLUMN IF NOT EXISTS llr_rx_bad_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'frames; NULL: not read, or reset' AFTER llr_rx_ok_increase,
-    ADD COLUMN IF NOT EXISTS llr_rx_poisoned_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'frames; NULL: not read, or reset' AFTER llr_rx_bad_increase;
+    ADD COLUMN IF NOT EXISTS llr_rx_poisoned_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'frames; NULL: not read, or reset' AFTER llr_rx_bad_increase,
+    ADD COLUMN IF NOT EXISTS trimmed_packets_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'packets; NULL: not read, or reset' AFTER llr_rx_poisoned_increase,
+    ADD COLUMN IF NOT EXISTS trimmed_tx_packets_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'packets; NULL: not read, or reset' AFTER trimmed_packets_increase,
+    ADD COLUMN IF NOT EXISTS trimmed_dropped_packets_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'packets; NULL: not read, or reset' AFTER trimmed_tx_packets_increase,
+    ADD COLUMN IF NOT EXISTS tx_wait_bytes_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'bytes; NULL: not read, or reset' AFTER gpu_ecc_uncorrected_increase,
+    ADD COLUMN IF NOT EXISTS hoq_lifetime_discards_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'packets; NULL: not read, or reset' AFTER tx_wait_bytes_increase,
+    ADD COLUMN IF NOT EXISTS uncorrected_symbols_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'errors; NULL: not read, or reset' AFTER hoq_lifetime_discards_increase,
+    ADD COLUMN IF NOT EXISTS plr_rx_errors_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'codes; NULL: not read, or reset' AFTER uncorrected_symbols_increase,
+    ADD COLUMN IF NOT EXISTS plr_rx_uncorrectable_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'codes; NULL: not read, or reset' AFTER plr_rx_errors_increase,
+    ADD COLUMN IF NOT EXISTS plr_tx_retries_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'codes; NULL: not read, or reset' AFTER plr_rx_uncorrectable_increase,
+    ADD COLUMN IF NOT EXISTS plr_tx_retry_events_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'events; NULL: not read, or reset' AFTER plr_tx_retries_increase;
 
 ALTER TABLE samples_1h
+    ADD COLUMN IF NOT EXISTS retransmitted_packets_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'packets; NULL: not read, or reset' AFTER pcie_buffer_overflows_increase,
+    ADD COLUMN IF NOT EXISTS retransmitted_bytes_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'bytes; NULL: not read, or reset' AFTER retransmitted_packets_increase,
+    ADD COLUMN IF NOT EXISTS unresponsive_remotes_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'events; NULL: not read, or reset' AFTER retransmitted_bytes_increase,
+    ADD COLUMN IF NOT EXISTS impaired_connections_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'events; NULL: not read, or reset' AFTER unresponsive_remotes_increase,
     ADD COLUMN IF NOT EXISTS nvlink_links_min Nullable(Float32) CODEC(LZ4) COMMENT 'links; NULL: not read' AFTER gpu_ecc_uncorrected_increase,
     ADD COLUMN IF NOT EXISTS nvlink_links_max Nullable(Float32) CODEC(LZ4) COMMENT 'links; NULL: not read' AFTER nvlink_links_min,
     ADD COLUMN IF NOT EXISTS nvlink_links_avg Nullable(Float32) CODEC(LZ4) COMMENT 'links; NULL: not read' AFTER nvlink_links_max,
@@ -61,4 +94,17 @@ ALTER TABLE samples_1h
     ADD COLUMN IF NOT EXISTS llr_tx_discards_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'frames; NULL: not read, or reset' AFTER llr_tx_replays_increase,
     ADD COLUMN IF NOT EXISTS llr_rx_ok_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'frames; NULL: not read, or reset' AFTER llr_tx_discards_increase,
     ADD COLUMN IF NOT EXISTS llr_rx_bad_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'frames; NULL: not read, or reset' AFTER llr_rx_ok_increase,
-    ADD COLUMN IF NOT EXISTS llr_rx_poisoned_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'frames; NULL: not read, or reset' AFTER llr_rx_bad_increase;
+    ADD COLUMN IF NOT EXISTS llr_rx_poisoned_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'frames; NULL: not read, or reset' AFTER llr_rx_bad_increase,
+    ADD COLUMN IF NOT EXISTS trimmed_packets_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'packets; NULL: not read, or reset' AFTER llr_rx_poisoned_increase,
+    ADD COLUMN IF NOT EXISTS trimmed_tx_packets_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'packets; NULL: not read, or reset' AFTER trimmed_packets_increase,
+    ADD COLUMN IF NOT EXISTS trimmed_dropped_packets_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'packets; NULL: not read, or reset' AFTER trimmed_tx_packets_increase,
+    ADD COLUMN IF NOT EXISTS tx_wait_bytes_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'bytes; NULL: not read, or reset' AFTER gpu_ecc_uncorrected_increase,
+    ADD COLUMN IF NOT EXISTS hoq_lifetime_discards_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'packets; NULL: not read, or reset' AFTER tx_wait_bytes_increase,
+    ADD COLUMN IF NOT EXISTS uncorrected_symbols_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'errors; NULL: not read, or reset' AFTER hoq_lifetime_discards_increase,
+    ADD COLUMN IF NOT EXISTS plr_rx_errors_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'codes; NULL: not read, or reset' AFTER uncorrected_symbols_increase,
+    ADD COLUMN IF NOT EXISTS plr_rx_uncorrectable_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'codes; NULL: not read, or reset' AFTER plr_rx_errors_increase,
+    ADD COLUMN IF NOT EXISTS plr_tx_retries_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'codes; NULL: not read, or reset' AFTER plr_rx_uncorrectable_increase,
+    ADD COLUMN IF NOT EXISTS plr_tx_retry_events_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'events; NULL: not read, or reset' AFTER plr_tx_retries_increase;
+
+ALTER TABLE inventory_devices
+    ADD COLUMN IF NOT EXISTS domain LowCardinality(String) AFTER tenant;
