@@ -36,7 +36,7 @@ _OF_SWITCH = {
     Metric.RX_FCS_ERRORS: (Metric.UNCORRECTED_SYMBOLS, 1.0),
     Metric.PFC_RX_FRAMES: (Metric.TX_WAIT_BYTES, float(_PAUSED_BYTES)),
     **{metric: (metric, 1.0) for metric in (
-        Metric.OPER_UP, Metric.SPEED_BPS, Metric.MODULE_TEMPERATURE_C, Metric.PRE_FEC_BER,
+        Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS, Metric.MODULE_TEMPERATURE_C, Metric.PRE_FEC_BER,
     )},
 }  # fmt: skip
 """The columns of a switch, what UFM Telemetry has for them, and the factor."""

@@ -1,5 +1,6 @@
 -- Adds the metrics of fabrics of 2026 to samples and their rollups (hardware retransmits, NVLinks, limits of power, links
--- that send frames again, trimmed packets, InfiniBand), and the NVLink domain of hosts to the inventory.
+-- that send frames again, trimmed packets, InfiniBand), and the NVLink domain of hosts and the load balancing
+-- of switches to the inventory.
 
 ALTER TABLE samples
     ADD COLUMN IF NOT EXISTS retransmitted_packets Nullable(UInt64) CODEC(T64, LZ4) AFTER pcie_buffer_overflows,
@@ -107,4 +108,5 @@ ALTER TABLE samples_1h
     ADD COLUMN IF NOT EXISTS plr_tx_retry_events_increase Nullable(UInt64) CODEC(T64, LZ4) COMMENT 'events; NULL: not read, or reset' AFTER plr_tx_retries_increase;
 
 ALTER TABLE inventory_devices
-    ADD COLUMN IF NOT EXISTS domain LowCardinality(String) AFTER tenant;
+    ADD COLUMN IF NOT EXISTS domain LowCardinality(String) AFTER tenant,
+    ADD COLUMN IF NOT EXISTS load_balancing LowCardinality(String) AFTER domain;

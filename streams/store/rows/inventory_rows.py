@@ -49,7 +49,7 @@ DEVICES = TableSchema(
         *_VERSION,
         *_columns("String", "name", "id", "serial"),
         *_columns(LOW_CARDINALITY, "kind", "tier", "pod", "vendor", "model", "firmware", "site", "team", "tenant"),
-        *_columns(LOW_CARDINALITY, "domain"),
+        *_columns(LOW_CARDINALITY, "domain", "load_balancing"),
         *_columns("Nullable(Int32)", "plane"),
         *_columns("UInt32", "gpus"),
         _time_column("maintenance_until", NULLABLE_TIMESTAMP),

@@ -44,6 +44,7 @@ Symbol BER : Symbol Err : Effective Err : Node Desc
 SW : 1/1/1 : 1 : 0x{LEAF} : 3 : ACT : LINK UP : 4x : 100 : 5(1) : RS-FEC : NO : 2E-9 : 15E-255 : 15E-255 : 4 : 9 : \
 "MF0;leaf01:MQM9700/U1"
 SW : 1/1/2 : 2 : 0x{LEAF} : 3 : DOWN : POLLING : N/A : N/A : : : : : : : : : "MF0;leaf01:MQM9700/U1"
+SW : 1/1/3 : 3 : 0x{LEAF} : 3 : DOWN : DISABLED : N/A : N/A : : : : : : : : : "MF0;leaf01:MQM9700/U1"
 """.replace("\\\n", "")
 DISCOVERED = f"""#
 # Topology file: generated on Sat Nov 28 21:00:00 2026
@@ -121,10 +122,11 @@ async def test_net_dump_has_states_and_errors(tmp_path: Path) -> None:
     assert await once(tmp_path, NET_DUMP) == {
         "leaf01": {
             "1": {
-                Metric.OPER_UP: 1, Metric.SPEED_BPS: 400e9, Metric.PRE_FEC_BER: 2e-9, Metric.POST_FEC_BER: 0,
+                Metric.OPER_UP: 1, Metric.ADMIN_UP: 1, Metric.SPEED_BPS: 400e9, Metric.PRE_FEC_BER: 2e-9, Metric.POST_FEC_BER: 0,
                 Metric.UNCORRECTED_SYMBOLS: 4,
             },
-            "2": {Metric.OPER_UP: 0},
+            "2": {Metric.OPER_UP: 0, Metric.ADMIN_UP: 1},
+            "3": {Metric.OPER_UP: 0, Metric.ADMIN_UP: 0},
         }
     }  # fmt: skip
 
