@@ -104,7 +104,7 @@ _UP = {"4": 1.0, "active": 1.0, "act": 1.0, "1": 0.0, "down": 0.0, "dwn": 0.0, "
        "3": 0.0, "armed": 0.0, "arm": 0.0}  # fmt: skip
 _STATE = ("portstate", "logicalstate", "portlogicalstate", "sta")
 _PHYSICAL = ("portphysicalstate", "portphysstate", "physstate", "physsta")
-"""The state by the InfiniBand specification, by name or number: 3 is Disabled, which only a person or a program sets."""
+"""The state by the InfiniBand specification, by name or number: 3 is Disabled, which a person or a program sets."""
 _RATES = {"sdr": 2.5, "ddr": 5, "qdr": 10, "fdr10": 10, "fdr": 14, "edr": 25, "hdr": 50, "ndr": 100, "xdr": 200}
 _GBPS = {2.5: 2.5, 5: 5, 10: 10, 14: 14, 14.0625: 14, 25: 25, 25.78125: 25, 50: 50, 53.125: 50, 100: 100, 106.25: 100,
          200: 200, 212.5: 200}  # fmt: skip

@@ -48,13 +48,19 @@ async def wait_for_log(worker: Worker, text: str, within_s: float = 25) -> None:
 
 
 async def test_killed_workers_lose_and_repeat_no_record(rig: PipelineRig, tmp_path: Path) -> None:
-    """A worker killed at random moments, four times, leaves the counts exact."""
+    """A worker killed at random moments, four times, leaves the counts exact; the last one had a snapshot."""
     generator = random.Random(7)
     log, env = tmp_path / "log", {"INSTANCE": "one"}
+
+    async def has_snapshot() -> bool:
+        return bool(await read_records(rig, rig.wiring.bindings["measure"].snapshots))
+
     async with EventSender(rig).running():
         for run in range(4):
             with running_worker(rig, log, "measure", env=env) as worker:
                 await wait_for_log(worker, f"epoch {run + 1} ")
+                if run == 3:
+                    await wait_until(has_snapshot, 25, "a snapshot", workers=[worker])
                 await asyncio.sleep(generator.uniform(0, 1.5))
     with running_worker(rig, log, "measure", env=env) as worker:
         await wait_for_log(worker, "epoch 5 from a snapshot")

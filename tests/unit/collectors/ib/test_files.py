@@ -122,8 +122,8 @@ async def test_net_dump_has_states_and_errors(tmp_path: Path) -> None:
     assert await once(tmp_path, NET_DUMP) == {
         "leaf01": {
             "1": {
-                Metric.OPER_UP: 1, Metric.ADMIN_UP: 1, Metric.SPEED_BPS: 400e9, Metric.PRE_FEC_BER: 2e-9, Metric.POST_FEC_BER: 0,
-                Metric.UNCORRECTED_SYMBOLS: 4,
+                Metric.OPER_UP: 1, Metric.ADMIN_UP: 1, Metric.SPEED_BPS: 400e9, Metric.PRE_FEC_BER: 2e-9,
+                Metric.POST_FEC_BER: 0, Metric.UNCORRECTED_SYMBOLS: 4,
             },
             "2": {Metric.OPER_UP: 0, Metric.ADMIN_UP: 1},
             "3": {Metric.OPER_UP: 0, Metric.ADMIN_UP: 0},
