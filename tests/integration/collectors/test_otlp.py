@@ -112,27 +112,29 @@ async def test_json_is_read_and_answered_as_json() -> None:
 _GOOD = message({OUT: [Given(1, SWP1)]}).SerializeToString()
 
 
-@pytest.mark.parametrize(
-    ("body", "options", "status"),
-    [
-        (b"\xff\xff", {}, 400),
-        (b"[1]", {"content_type": JSON}, 400),
-        (b'{"resourceMetrics": {}}', {"content_type": JSON}, 400),
-        (b'{"resourceMetrics": [{"scopeMetrics": [{"metrics": [3]}]}]}', {"content_type": JSON}, 400),
-        (b'{"resourceMetrics": [{"resource": {"attributes": [{"value": 1}]}}]}', {"content_type": JSON}, 400),
-        (b"[" * 100_000, {"content_type": JSON}, 400),
-        (gzip.compress(_GOOD)[:-9], {"encoding": "gzip"}, 400),
-        (_GOOD, {"encoding": "gzip"}, 400),
-        (_GOOD, {"encoding": "zstd"}, 400),
-        (_GOOD, {"content_type": "text/plain"}, 415),
-        (_GOOD, {"path": "/v1/traces"}, 404),
-        (bytes(17 << 20), {"content_type": JSON}, 413),
-        (gzip.compress(bytes(17 << 20)), {"content_type": JSON, "encoding": "gzip"}, 413),
-        (b"", {}, 200),
-        (_GOOD, {"encoding": "none"}, 200),
-        (gzip.compress(_GOOD[:20]) + gzip.compress(_GOOD[20:]), {"encoding": "gzip"}, 200),
-    ],
-)  # fmt: skip
+AS_JSON = {"content_type": JSON}
+REQUESTS: dict[str, tuple[bytes, dict[str, str], int]] = {
+    "no protobuf": (b"\xff\xff", {}, 400),
+    "a list": (b"[1]", AS_JSON, 400),
+    "resources that are no list": (b'{"resourceMetrics": {}}', AS_JSON, 400),
+    "a metric that is a number": (b'{"resourceMetrics": [{"scopeMetrics": [{"metrics": [3]}]}]}', AS_JSON, 400),
+    "an attribute without key": (b'{"resourceMetrics": [{"resource": {"attributes": [{"value": 1}]}}]}', AS_JSON, 400),
+    "brackets": (b"[" * 100_000, AS_JSON, 400),
+    "half a gzip": (gzip.compress(_GOOD)[:-9], {"encoding": "gzip"}, 400),
+    "no gzip": (_GOOD, {"encoding": "gzip"}, 400),
+    "zstd": (_GOOD, {"encoding": "zstd"}, 400),
+    "text": (_GOOD, {"content_type": "text/plain"}, 415),
+    "another path": (_GOOD, {"path": "/v1/traces"}, 404),
+    "too large": (bytes(17 << 20), AS_JSON, 413),
+    "too large when unpacked": (gzip.compress(bytes(17 << 20)), {"content_type": JSON, "encoding": "gzip"}, 413),
+    "nothing": (b"", {}, 200),
+    "encoding none": (_GOOD, {"encoding": "none"}, 200),
+    "two gzip members": (gzip.compress(_GOOD[:20]) + gzip.compress(_GOOD[20:]), {"encoding": "gzip"}, 200),
+}  # fmt: skip
+"""Named, because a body that has the present time is not the name of a test."""
+
+
+@pytest.mark.parametrize(("body", "options", "status"), REQUESTS.values(), ids=REQUESTS)
 async def test_bad_requests_are_refused_and_the_next_one_is_read(
     body: bytes, options: dict[str, str], status: int
 ) -> None:
