@@ -304,6 +304,8 @@ class Fault:
     """True if it is placed last with its own random numbers: a seed's day is otherwise the same without it."""
     min_planes: int = 1
     """The number of planes from which on a fabric has the fault; others have the same days without it."""
+    is_of_gpus: bool = False
+    """True if only values of GPUs show it, which neither the protocol servers of the demo nor the load have."""
 
     @property
     def slug(self) -> str:

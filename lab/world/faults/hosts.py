@@ -335,6 +335,6 @@ SLOW_HOST = Fault(Condition.RAIL_DEGRADED, inject_slow_host, detection_goal_s=30
 HOST_PCIE_DEGRADED = Fault(Condition.HOST_PCIE_DEGRADED, inject_pcie)
 HOST_THERMAL_THROTTLE = Fault(Condition.HOST_THERMAL_THROTTLE, inject_heat, own_stream=True)
 HOST_GPU_FAULT = Fault(Condition.HOST_GPU_FAULT, inject_gpu_fault)
-HOST_NVLINK_DEGRADED = Fault(Condition.HOST_NVLINK_DEGRADED, inject_nvlink, own_stream=True)
-HOST_POWER_CAPPED = Fault(Condition.HOST_POWER_CAPPED, inject_power_cap, own_stream=True)
+HOST_NVLINK_DEGRADED = Fault(Condition.HOST_NVLINK_DEGRADED, inject_nvlink, own_stream=True, is_of_gpus=True)
+HOST_POWER_CAPPED = Fault(Condition.HOST_POWER_CAPPED, inject_power_cap, own_stream=True, is_of_gpus=True)
 RAIL_UNREACHABLE = Fault(Condition.RAIL_UNREACHABLE, inject_unreachable_rail, own_stream=True)

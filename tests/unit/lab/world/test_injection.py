@@ -1,4 +1,4 @@
-"""Every fault of the list can be injected into the benchmark, the demo, the load and a test, and shows in each."""
+"""Every fault of the list can be injected into the benchmark and a test, those of the network also in demo and load."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,6 +8,7 @@ import pytest
 
 from lab.bench.detection.session import TrialSpec
 from lab.bench.load.fleet import COLLECTORS, Fleet
+from lab.servers.serve import Params, world_of
 from lab.world import demo_fabric, demo_scenario, ground_truth
 from lab.world.demo_world import DemoProbes, DemoWorld
 from lab.world.effects import Effect, GaugeOverride, Interval, VersionChange
@@ -19,6 +20,7 @@ from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.ids import Port
 from streams.replay.driver import drive
 from streams.wire.codec import from_bytes
+from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Finding, Samples
 from tests.worlds.simulated_world import S, SimulatedWorld
 from tests.worlds.small_world import stages
@@ -27,6 +29,9 @@ INVENTORY = with_addresses(generate(GenerateParams(gpus=256, jobs=0)))
 SMALL = generate(GenerateParams(gpus=128, radix=64, jobs=0))
 CADENCE_S, LAST_S = 10.0, 1900
 DAY_NS = 86_400 * S
+every_fault_of_the_network = pytest.mark.parametrize(
+    "fault", [fault for fault in FAULTS if not fault.is_of_gpus], ids=lambda fault: fault.slug
+)
 every_fault = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.slug)
 
 
@@ -38,7 +43,7 @@ def test_a_fault_is_injected_into_the_benchmark(fault: Fault) -> None:
     assert fault in TrialSpec().faults
 
 
-@every_fault
+@every_fault_of_the_network
 def test_a_fault_is_injected_into_the_demo(fault: Fault) -> None:
     """The fabric behind the protocol servers differs from the healthy one, and the truth file names the fault."""
     inventory = demo_fabric.inventory(demo_fabric.DemoShape(pods=2, hosts=8), START_NS)
@@ -64,7 +69,7 @@ def _readings(world: DemoWorld, effects: Sequence[Effect]) -> list[object]:
     return found
 
 
-@every_fault
+@every_fault_of_the_network
 def test_a_fault_is_injected_into_the_load(fault: Fault) -> None:
     """The load sends other messages than if the fault came a day later."""
     fabric = fabric_arrays(INVENTORY)
@@ -103,6 +108,12 @@ def test_a_fault_is_injected_into_a_test(fault: Fault) -> None:
     world = SimulatedWorld(SMALL, fault, (300.0, LAST_S), LAST_S + 300.0)
     found = [f for f in drive(stages(), world.topology, world.messages(), 30 * S) if isinstance(f, Finding)]
     assert fault.condition in {finding.condition for finding in found}
+
+
+def test_the_demo_refuses_a_fault_that_only_gpus_show() -> None:
+    """Its servers have no values of GPUs, so that nothing would be found."""
+    with pytest.raises(Misconfigured, match="only GPUs show host/power-capped"):
+        world_of(Params(inject=("link/flap", "host/power-capped")), START_NS)
 
 
 def test_the_list_is_keyed_by_slug() -> None:
