@@ -19,6 +19,7 @@ from streams.fabric.inventory import Device, Inventory, Link
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.locality.groups import natural_key
 from streams.report.nic_planes import NicPlace, nic_places
+from streams.report.nvlink_domains import nvlink_domains
 from streams.wire.models import Facts, Source
 
 _SEPARATOR = re.compile(r"[-_.]")
@@ -230,7 +231,11 @@ class _Drafting:
         tiers = structure.tiers()
         pods, planes = structure.pods(tiers, self._devices), structure.planes(tiers)
         planes |= {name: device.plane for name, device in self._devices.items() if device.plane is not None}
-        devices = tuple(self._device(name, name in hosts, tiers, pods, planes) for name in names)
+        domains = self._domains([name for name in names if name in hosts])
+        devices = tuple(
+            self._device(name, name in hosts, tiers, pods, planes)._replace(domain=domains.get(name, ""))
+            for name in names
+        )
         places = {Port(host, port): place for host in hosts if host in self._facts
                   for port, place in nic_places(self._facts[host]).items()}  # fmt: skip
         drafted = _links(edges, hosts, planes, structure.rails(planes, places), places)
@@ -290,6 +295,14 @@ class _Drafting:
         reporting_hosts = any(_is_of_host(each) for peer in neighbors[name] for each in self._facts.get(peer, ()))
         self._doubt("devices", name, "kind", "it reports nothing itself: a switch if a host is connected, else a host")
         return not reporting_hosts
+
+    def _domains(self, hosts: Sequence[str]) -> dict[str, str]:
+        """Return the NVLink domain of each device that has one; the known one wins."""
+        known = {name: device.domain for name, device in self._devices.items() if device.domain}
+        reported, doubts = nvlink_domains({name: self._facts.get(name, []) for name in hosts}, known)
+        for name, reason in doubts.items():
+            self._doubt("devices", name, "domain", reason)
+        return reported | known
 
     def _device(
         self, name: str, is_host: bool, tiers: Mapping[str, str], pods: Mapping[str, str], planes: Mapping[str, int]

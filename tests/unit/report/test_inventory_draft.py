@@ -90,6 +90,44 @@ def test_names_of_other_sources_are_resolved() -> None:
     assert {device.name: device.gpus for device in draft.inventory.devices} == {"h1.example.net": 8, "leaf1": 0}
 
 
+@pytest.mark.parametrize(("known", "reported", "domains", "doubtful"), [
+    ({}, {"h1": ("c.7",), "h2": ("c.7",), "h3": ("c.8",)}, ["c.7", "c.7", "c.8"], {}),
+    ({}, {"h1": (), "h2": ("N/A",), "h3": ("", "c.8")}, ["", "", "c.8"], {}),
+    ({}, {"h1": ("c.7", "c.8"), "h2": (), "h3": ()}, ["", "", ""], {"h1": "its GPUs report several: c.7, c.8"}),
+    # The known names stay, and a new host gets the name that its neighbors have.
+    ({"h1": "rack7"}, {"h1": ("c.7",), "h2": ("c.7",), "h3": ("c.8",)}, ["rack7", "rack7", "c.8"], {}),
+    ({"h1": "rack7", "h2": "c.8"}, {"h1": (), "h2": ("c.9",), "h3": ("c.9",)}, ["rack7", "c.8", "c.8"], {}),
+    # A host that moved to another rack, with or without others of it.
+    (
+        {"h1": "c.7", "h2": "c.7", "h3": "c.7"}, {"h1": ("c.7",), "h2": ("c.7",), "h3": ("c.8",)},
+        ["c.7", "c.7", "c.7"], {"h3": "the known inventory has c.7, its GPUs report c.8"},
+    ),
+    (
+        {"h1": "rack7", "h2": "rack8"}, {"h1": ("c.7",), "h2": ("c.7",), "h3": ("c.7",)},
+        ["rack7", "rack8", "rack7"], {"h2": "the known inventory has rack8, its GPUs report c.7 (rack7)"},
+    ),
+])  # fmt: skip
+def test_hosts_have_the_nvlink_domain_that_their_gpus_report(
+    known: dict[str, str], reported: dict[str, tuple[str, ...]], domains: list[str], doubtful: dict[str, str]
+) -> None:
+    """Not until they are registered; a domain that the known inventory has stays."""
+    names = {device: tuple(Component(name, "nvlink-domain") for name in own) for device, own in reported.items()}
+    own = Inventory(tuple(Device(device, "host", "host", domain=domain) for device, domain in known.items()))
+    draft = draft_inventory(
+        [facts(device, Source.SOURCE_HOST, components=parts) for device, parts in names.items()], known=own
+    )
+    assert [device.domain for device in draft.inventory.devices] == domains
+    assert {each.row: each.reason for each in draft.doubts if each.column == "domain"} == doubtful
+
+
+def test_a_switch_has_no_nvlink_domain() -> None:
+    """A device that the known inventory has as a switch is none of a domain's hosts."""
+    known = Inventory((Device("sw", "switch", "T0"),))
+    parts = (Component("c.7", "nvlink-domain"),)
+    (switch,) = draft_inventory([facts("sw", Source.SOURCE_GNMI, components=parts)], known=known).inventory.devices
+    assert (switch.kind, switch.domain) == ("switch", "")
+
+
 def card(rail: int, plane: int, names: str) -> Component:
     """Return a port of a card with four planes and one RDMA device, with the name of its netdev."""
     return Component(f"mlx5_{rail}/{3 * plane + 3}", "nic",

@@ -7,6 +7,8 @@ import pytest
 from collectors.host.facts import components
 from collectors.host.gpu import Gpus, nvml_of_this_machine
 from collectors.host.gpu_fields import GPU_FIELDS, LINK_FIELDS, bit_error_ratio, fabric_faults
+from streams.report.inventory_draft import draft_inventory
+from streams.wire.models import Facts, Source
 from tests.fakes import nvml as fake
 from tests.fakes.nvml import ABSENT, FakeGpu, FakeNvml
 
@@ -83,15 +85,20 @@ def test_nvlink_5_is_read_by_fields(attributes: dict[str, object]) -> None:
 
 
 def test_a_gpu_of_an_nvlink_fabric_has_its_clique_once_it_is_registered() -> None:
-    """The name is that of the label `nvidia.com/gpu.clique`; health counts only then, and PCI domains stay apart."""
+    """The name is that of the label `nvidia.com/gpu.clique`; health counts only then, and PCI domains stay apart.
+
+    A draft of the inventory has it as the domain of the host.
+    """
     for fabric, clique in (
         ((3, 0x51AA), "01020304-0506-0708-090a-0b0c0d0e0f10.7"), ((2, 0x5155), ""), ((0, 0), ""), (None, ""),
     ):  # fmt: skip
         gpus = Gpus(FakeNvml([b200(fabric=fabric)]))
         (gpu,) = gpus.find()
         assert (gpu.pci, gpu.clique) == ("0008:06:00.0", clique)
-        domains = [part.name for part in components((), "", (), {gpu.pci: gpu}) if part.kind == "nvlink-domain"]
-        assert domains == ([clique] if clique else [])
+        found = components((), "", (), {gpu.pci: gpu})
+        assert [part.name for part in found if part.kind == "nvlink-domain"] == ([clique] if clique else [])
+        (host,) = draft_inventory([Facts("h1", 1, Source.SOURCE_HOST, components=found)]).inventory.devices
+        assert (host.gpus, host.domain) == (1, clique)
         values = {metric.name.lower(): value for (metric, _), value in gpus.read(gpu).items()}
         state = fabric[0] if fabric else 0
         assert values.get("gpu_fabric_state", 0) == state and ("gpu_fabric_faults" in values) is (state == 3)
