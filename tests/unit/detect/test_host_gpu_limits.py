@@ -9,13 +9,28 @@ import pytest
 
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
+from streams.detect.attribute.stage import Attribute
+from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, Cause, Condition, Finding, Samples, Severity, Table
+from streams.wire.models import (
+    NO_INDEX,
+    Cause,
+    Condition,
+    Endpoint,
+    Episode,
+    Finding,
+    Samples,
+    Severity,
+    Status,
+    Subject,
+    Table,
+)
 from tests.worlds.host_world import FULL, GPUS, HostWorld, pcie
 from tests.worlds.live_stages import in_order
 from tests.worlds.observations import after, at
-from tests.worlds.small_world import findings, play, recorded
+from tests.worlds.small_fabric import begun
+from tests.worlds.small_world import Seconds, findings, play, recorded
 
 UP, LINKS, STATE = Metric.NVLINK_LINKS_UP, Metric.NVLINK_LINKS, Metric.GPU_FABRIC_STATE
 FAULTS = Metric.GPU_FABRIC_FAULTS
@@ -182,3 +197,67 @@ def test_a_slow_rail_of_the_host_is_its_child(fault: str, condition: Condition) 
     (parent,) = (one for one in found if one.condition is condition)
     (rail,) = (one for one in found if one.condition is Condition.RAIL_DEGRADED)
     assert (parent.parent_id, rail.parent_id) == ("", parent.id)
+
+
+DOWN, FLAP = Condition.LINK_DOWN, Condition.LINK_FLAP
+RAILS_OF_HOST = {
+    "down 10 s after it": ([(110.0, 500.0)], DOWN, True),
+    "down 40 s before it": ([(60.0, 500.0)], DOWN, True),
+    "down five minutes after it": ([(400.0, 700.0)], DOWN, False),
+    "down five minutes before it, and up again": ([(-200.0, 60.0)], DOWN, False),
+    "three short downs": ([(t, t + 4.0) for t in (120.0, 140.0, 160.0)], FLAP, True),
+}
+
+
+@pytest.mark.parametrize(("downs", "condition", "is_named"), RAILS_OF_HOST.values(), ids=list(RAILS_OF_HOST))
+def test_rails_that_fail_with_the_nvlinks_are_named_and_stay_independent(
+    downs: list[Seconds], condition: Condition, is_named: bool
+) -> None:
+    """The finding of the link is as without the NVLinks: it pages and is repaired by itself."""
+
+    def of_link(world: HostWorld) -> tuple[list[Finding], list[Finding]]:
+        own = findings(play(in_order(recorded(world, 1500))))
+        links = [replace(one, revision=0) for one in own if one.condition is condition]
+        return links, [one for one in own if one.condition is NVLINK]
+
+    lost = {f"p1-h1/{PCI}": [(100.0, 900.0)]}
+    links, (nvlink,) = of_link(HostWorld(down={"p1-h1/e0": downs}, unlinked=lost))
+    assert links and links == of_link(HostWorld(down={"p1-h1/e0": downs}))[0]
+    assert all(one.parent_id == "" for one in (nvlink, *links))
+    named = [one.statement for one in nvlink.evidence if one.metric == "group"]
+    rail = f"p1-h1/e0 ({condition.slug})"
+    expected = f"rails of p1-h1 failed within a minute of it: {rail}; they and the GPU share board and power"
+    assert named == ([expected] if is_named else [])
+
+
+LINK = Finding(
+    id="rail", detector="link/down", condition=DOWN, status=Status.OPEN, revision=1, started_at_ns=at(110),
+    subject=Subject("link", Endpoint("p1-h1", "e0"), Endpoint("p1-l0", "d0")), severity=Severity.WARNING,
+    cause=Cause.UNKNOWN, final=False, observed_at_ns=at(110),
+)  # fmt: skip
+OF_OTHERS = Subject("link", Endpoint("p1-h2", "e0"), Endpoint("p1-l0", "d1"))
+REVISIONS = {
+    "unreachable": ([replace(LINK, condition=Condition.RAIL_UNREACHABLE, detector="rail/unreachable")], True),
+    "its module was removed": ([replace(LINK, cause=Cause.MODULE_REMOVED)], False),
+    "of another host": ([replace(LINK, subject=OF_OTHERS)], False),
+    "a slow link": ([replace(LINK, condition=Condition.LINK_DEGRADING, detector="link/degrading")], False),
+    "it began earlier after all": ([LINK, replace(LINK, revision=2, started_at_ns=at(0))], False),
+    "it was retracted": ([LINK, replace(LINK, revision=2, status=Status.RETRACTED)], False),
+}
+
+
+@pytest.mark.parametrize(("rails", "is_named"), REVISIONS.values(), ids=list(REVISIONS))
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_order_of_findings_does_not_decide_the_named_rails(
+    rails: list[Finding], is_named: bool, is_first: bool
+) -> None:
+    """Only lost rails of the same host without a cause of their own are named, once all is known."""
+    gpu = Subject("gpu", Endpoint("p1-h1", PCI), role="nvlink")
+    nvlink = replace(LINK, id="nvlink", detector="host/nvlink-degraded", condition=NVLINK, subject=gpu,
+                     cause=Cause.NVLINK, started_at_ns=at(100))  # fmt: skip
+    stage = begun(Attribute(DetectParams()))
+    arriving = [nvlink, *rails] if is_first else [*rails, nvlink]
+    newest = {o.message.id: o.message for one in arriving for o in stage.process([Episode(one, (one.started_at_ns,))])
+              if isinstance(o.message, Finding)}  # fmt: skip
+    assert ("group" in {one.metric for one in newest["nvlink"].evidence}) is is_named
+    assert {one.parent_id for one in newest.values()} == {""}
