@@ -189,7 +189,7 @@ def _with_reading(row: SourceRow, now_ns: int, newest: Mapping[tuple[str, str], 
     limit_ns = max(STALE_CADENCES * (row.cadence_ns or 0), STALE_LEAST_NS)
     if row.state is SourceState.SILENT and at_ns is not None and now_ns - at_ns <= limit_ns:
         return replace(row, last_reading_ns=at_ns, state=SourceState.UP, error="")
-    return replace(row, last_reading_ns=at_ns)
+    return row if at_ns == row.last_reading_ns else replace(row, last_reading_ns=at_ns)
 
 
 def _rank(row: SourceRow) -> tuple[int, int]:

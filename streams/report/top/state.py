@@ -134,10 +134,11 @@ STREAMS = (PROGRESS, FINDINGS)
 RETRY_S = 0.5
 
 
-async def follow_state(kafka: KafkaSettings, state: TopState) -> None:
-    """Update the state from the topics until cancelled."""
+async def follow_state(kafka: KafkaSettings, state: TopState, *, with_inventory: bool = True) -> None:
+    """Update the state from the topics until cancelled, without the inventory for a caller that has its own."""
+    compacted = [topic for topic in COMPACTED if with_inventory or topic is not INVENTORY]
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(_follow(kafka, state, COMPACTED, from_end=False))
+        tasks.create_task(_follow(kafka, state, compacted, from_end=False))
         tasks.create_task(_follow(kafka, state, STREAMS, from_end=True))
 
 

@@ -15,6 +15,7 @@ import orjson
 from streams.config.settings import Settings
 from streams.fabric.graph import TopologyLink
 from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
 from streams.locality.distance import UnknownHost
 from streams.locality.fabric_state import Usability
 from streams.report.explanation import explain_finding
@@ -41,6 +42,8 @@ HISTORY_DAYS = 28
 NEIGHBORS = 8
 BEHIND_NS = 60_000_000_000
 """Findings that are older than this are reported as behind, as by the board Pipeline."""
+_HEALTH_NS = 1_000_000_000
+"""The age at which the health is computed again: it reads every source, and each page has it in its header."""
 _DAY_NS = 86_400_000_000_000
 
 Json = dict[str, Any]
@@ -60,16 +63,30 @@ class Answers:
     ) -> None:
         self._settings, self._state, self.locality = settings, state, locality
         self.now_ns = now_ns
+        self._health: tuple[int, Json] | None = None
+        """The newest health, and the time of its computation."""
+
+    @property
+    def _topology(self) -> Topology | None:
+        """The inventory in effect with the jobs of the schedulers; None until the locality has read it."""
+        current = self.locality.current
+        return None if current is None else current.locality.groups.topology
 
     async def follow(self) -> None:
         """Follow the topics until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.locality.run())
-            tasks.create_task(follow_state(self._settings.kafka, self._state))
+            tasks.create_task(follow_state(self._settings.kafka, self._state, with_inventory=False))
 
     def health(self) -> Json:
-        """Return how far behind the findings are, what is not read, and the state of each stage."""
-        now_ns, now_s = self.now_ns(), time.monotonic()
+        """Return how far behind the findings are, what is not read, and the state of each stage; at most 1 s old."""
+        now_ns = self.now_ns()
+        if self._health is None or not 0 <= now_ns - self._health[0] < _HEALTH_NS:
+            self._health = now_ns, self._compute_health(now_ns)
+        return self._health[1]
+
+    def _compute_health(self, now_ns: int) -> Json:
+        now_s = time.monotonic()
         watermark_ns = self._state.stages["decide"].watermark_ns
         behind_ns = None if watermark_ns is None else max(0, now_ns - watermark_ns)
         rows = self._sources(now_ns)
@@ -93,7 +110,7 @@ class Answers:
 
     def _sources(self, now_ns: int, device: str = "") -> list[SourceRow]:
         """Return the sources of one device, by default of all."""
-        topology, statuses = self._state.topology, self._state.statuses.values()
+        topology, statuses = self._topology, self._state.statuses.values()
         devices = () if topology is None else topology.devices.values()
         return source_rows(
             (one for one in statuses if device in ("", one.device)),
@@ -177,7 +194,7 @@ class Answers:
 
         `no_past` is the reason for a missing history.
         """
-        topology, now_ns = self._state.topology, self.now_ns()
+        topology, now_ns = self._topology, self.now_ns()
         if topology is None or name not in topology.devices:
             return None
         acked = self._state.acknowledged(now_ns)
@@ -187,7 +204,7 @@ class Answers:
         past, no_past = await self._past(name, now_ns)
         return {
             "device": topology.devices[name]._asdict(),
-            "jobs": self._jobs_on(name, now_ns),
+            "jobs": topology.jobs_on([name], now_ns),
             "findings": [self._finding(one, acked) for one in about],
             "links": [_link(link, name, worst.get(link.id)) for link in topology.links_of.get(name, ())],
             "sources": [row.as_dict(now_ns) for row in self._sources(now_ns, name)],
@@ -201,12 +218,6 @@ class Answers:
             "past": [_named(one) for one in past],
             "no_past": no_past,
         }
-
-    def _jobs_on(self, name: str, now_ns: int) -> tuple[str, ...]:
-        """Return the jobs on a device by the inventory and, once they are read, by the schedulers."""
-        current = self.locality.current
-        topology = self._state.topology if current is None else current.locality.groups.topology
-        return () if topology is None else topology.jobs_on([name], now_ns)
 
     def _worst_by_subject(self) -> dict[str, Finding]:
         worst: dict[str, Finding] = {}

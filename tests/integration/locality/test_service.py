@@ -120,11 +120,17 @@ async def test_a_degraded_rail_is_avoided_and_returns_when_it_is_healthy(kafka: 
 
 
 async def test_answers_have_an_etag_and_errors_a_line(kafka: KafkaSettings) -> None:
-    """304 with the version, 401 without the token, 404, 422; a change that does not come ends the long poll."""
+    """304 with the version, 401 without the token, 404, 422; a change that does not come ends the long poll.
+
+    A page of a device is from the same inventory.
+    """
     async with running(kafka) as client:
         async with client.get("/v1/distance", params={"a": "pod1-host1", "z": "pod2-host1"}) as answer:
             etag = answer.headers["ETag"]
             assert (await answer.json())["switches"] == 3
+        async with client.get("/v1/devices/pod1-host1") as answer:
+            found = await answer.json()
+            assert found["device"]["name"] == "pod1-host1" and found["links"] and found["usability"] == "good"
         version = etag.strip('"')
         for given, status in ((etag, 304), (f'"other", W/{etag}', 304), ('"other"', 200)):
             async with client.get("/v1/hosts/pod1-host1/near", headers={"If-None-Match": given}) as answer:

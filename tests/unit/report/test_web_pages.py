@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -63,7 +63,6 @@ def state() -> TopState:
     """Return a state with a cause, its child, and a remediation that waits."""
     found = TopState()
     for message in (
-        TOPOLOGY,
         finding("aa11", Severity.CRITICAL, f"a host link flaps {EVIL}"),
         finding("bb22", Severity.WARNING, "a rail is slower", parent="aa11"),
         Remediation(
@@ -122,14 +121,20 @@ class Client:
         )
 
 
-def client(found: TopState, params: LocalityParams | None = None, topology: Topology = TOPOLOGY) -> Client:
+def client(
+    found: TopState,
+    params: LocalityParams | None = None,
+    topology: Topology | None = TOPOLOGY,
+    now_ns: Callable[[], int] = lambda: NOW_NS,
+) -> Client:
     """Return a client of the application; ClickHouse and Kafka do not answer."""
     settings = Settings.model_validate({"kafka": {"bootstrap": "127.0.0.1:1"}, "store": {"url": "http://127.0.0.1:1"}})
     params = params or LocalityParams()
     service = LocalityService(KafkaSettings(), params, lambda: NOW_NS, time.monotonic)
-    locality = Locality(Groups(topology), Knowledge(), NOW_NS)
-    service.current = Current(locality, version_of(locality))
-    return Client(application(Answers(settings, found, service, lambda: NOW_NS), params, TOKEN))
+    if topology is not None:
+        locality = Locality(Groups(topology), Knowledge(), NOW_NS)
+        service.current = Current(locality, version_of(locality))
+    return Client(application(Answers(settings, found, service, now_ns), params, TOKEN))
 
 
 class _Balance(HTMLParser):
@@ -209,13 +214,29 @@ def test_a_device_has_the_jobs_of_the_schedulers_too() -> None:
 
 def test_health_without_a_report_is_unknown_and_not_good() -> None:
     """The header of every page has the warning; a device without a collector is a problem."""
-    nothing = client(TopState()).get("/v1/health", headers=BEARER).json()
+    empty = client(TopState(), topology=None)
+    nothing = empty.get("/v1/health", headers=BEARER).json()
     assert nothing["is_behind"] and nothing["findings_as_of_ns"] is None
-    page = client(TopState()).get("/health", headers=PAGE)
+    assert empty.get("/devices/pod1-host1", headers=PAGE).status_code == 404
+    page = empty.get("/health", headers=PAGE)
     assert "No stage has reported" in page.text and "No source has reported" in page.text
     health = client(state()).get("/v1/health", headers=BEARER).json()
     assert (health["is_behind"], health["behind_ns"], health["sources_up"]) == (False, 2_000_000_000, 1)
     assert health["problems"][0]["state"] == "no collector"
+
+
+def test_all_browsers_share_one_health_a_second() -> None:
+    """Its computation reads every source of the fabric. A clock that was set back does not prolong its use."""
+    found, times = state(), [0.0]
+    answers = client(found, now_ns=lambda: NOW_NS + round(times[-1] * 1e9))
+    up = []
+    for number, at_s in enumerate((0.0, 0.9, 1.0, 1.9, -60.0)):
+        times.append(at_s)
+        bodies = [answers.get(path, headers=BEARER).json() for path in ("/v1/health", "/v1/findings")]
+        up.append({body.get("health", body)["sources_up"] for body in bodies})
+        device = f"pod1-host{number + 2}"
+        found.update(CollectorStatus("nic-1", 1, Source.SOURCE_NIC, device, NOW_NS, True), time.monotonic())
+    assert up == [{1}, {1}, {3}, {3}, {5}]
 
 
 @pytest.mark.parametrize(
