@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from collectors.core.context import CollectorContext, StatusReporter
+from collectors.core.inventory import apply_changes, read_inventory
 from collectors.core.spec import Spec
 from collectors.probe.mesh import Rails, find_rails, flows_of
 from collectors.probe.params import Params
@@ -17,8 +18,6 @@ from collectors.probe.prober import MeasuredFlow, Prober
 from collectors.probe.responder import Responder, ResponderSockets
 from collectors.probe.sockets import SocketFactory, new_udp_socket
 from collectors.probe.trace import TracedPath
-from streams.fabric.inventory import InvalidInventory, read_folder
-from streams.fabric.inventory_folder import table_files
 from streams.wire.errors import Misconfigured
 from streams.wire.models import ProbeReport, Source
 from streams.wire.topics import COLLECTOR_STATUS, PROBE, PROBES, Access, encode
@@ -109,7 +108,6 @@ class ProbeAgent:
         emitter = context.emitter(Source.SOURCE_PROBE)
         self._statuses = StatusReporter(emitter, self.device, params.window_s, params.status_every_s, context.clock)
         self._rails = Rails()
-        self._read_state: object = None
         self._planned_hour = -1
         self._stalls_reported = 0
 
@@ -118,36 +116,41 @@ class ProbeAgent:
         """Return the number of requests without an answer, by reason."""
         return dict(self._responder.refused)
 
-    def plan(self, now_ns: int) -> None:
-        """Set the inventory's rails, and the flows of this hour; raises Misconfigured for an invalid folder."""
-        folder, hour = self._params.inventory, now_ns // (_HOUR_S * _NS)
-        if folder is None:
+    def apply_inventory(self) -> None:
+        """Set the inventory's rails and the flows; raises Misconfigured for an inventory that changes nothing."""
+        found = read_inventory(SPEC.name, self._params)
+        if found is None:
             raise Misconfigured("collect.probe: no inventory; set collect.probe.inventory to its folder")
-        state = [(path, path.stat().st_mtime_ns, path.stat().st_size) for path in table_files(folder)]
-        if state != self._read_state:
-            try:
-                self._rails = find_rails(read_folder(folder))
-            except InvalidInventory as error:
-                raise Misconfigured(f"collect.probe: inventory {folder}: {error}") from error
-            self._read_state, self._planned_hour = state, -1
-        own = self._rails.by_host.get(self.device, ())
-        if not own:
+        rails = find_rails(found)
+        if not rails.by_host.get(self.device):
             raise Misconfigured(
-                f"collect.probe: {self.device} has no port with an address in {folder}; add the addresses of its ports"
-                " to the table `ports` as aliases, or set collect.probe.device"
+                f"collect.probe: {self.device} has no port with an address in {self._params.inventory}; add the"
+                " addresses of its ports to the table `ports` as aliases, or set collect.probe.device"
             )
-        if hour != self._planned_hour or self._answering.failed or self.prober.failed:
-            self._planned_hour = hour
-            self._responder.sources = self._rails.addresses
-            self._answering.open(tuple(own))
-            self.prober.set_flows(flows_of(self._rails, self.device, self._params, hour), time.monotonic())
-            for address, why in sorted((self._answering.failed | self.prober.failed).items()):
-                _log.warning("cannot probe from a rail, retrying", address=address, why=why)
+        self._rails, self._planned_hour = rails, -1
+        self._plan(self._context.clock.now_ns())
+
+    def _plan(self, now_ns: int) -> None:
+        """Set the flows of this hour, also while an address cannot be used."""
+        hour = now_ns // (_HOUR_S * _NS)
+        if hour == self._planned_hour and not (self._answering.failed or self.prober.failed):
+            return
+        self._planned_hour = hour
+        self._responder.sources = self._rails.addresses
+        self._answering.open(tuple(self._rails.by_host[self.device]))
+        self.prober.set_flows(flows_of(self._rails, self.device, self._params, hour), time.monotonic())
+        for address, why in sorted((self._answering.failed | self.prober.failed).items()):
+            _log.warning("cannot probe from a rail, retrying", address=address, why=why)
 
     async def run(self) -> None:
-        """Probe until cancelled."""
+        """Probe until cancelled, and apply changes of the inventory."""
+        self.apply_inventory()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(apply_changes(self._params, self._context.metrics, self.apply_inventory))
+            tasks.create_task(self._probe())
+
+    async def _probe(self) -> None:
         params, loop = self._params, asyncio.get_running_loop()
-        self.plan(self._context.clock.now_ns())
         checked_s = next_s = loop.time()
         window_ns = int(params.window_s * _NS)
         begin_ns = self._context.clock.now_ns()
@@ -167,17 +170,9 @@ class ProbeAgent:
                 begin_ns, end_ns = end_ns, (now_ns // window_ns + 1) * window_ns
             if now_s - checked_s >= params.inventory_check_s:
                 checked_s = now_s
-                self._plan_again(now_ns)
+                self._plan(now_ns)
             next_s = max(next_s + params.tick_s, loop.time())
             await asyncio.sleep(next_s - loop.time())
-
-    def _plan_again(self, now_ns: int) -> None:
-        """Apply changes of the inventory and the hour; an invalid folder changes nothing."""
-        try:
-            self.plan(now_ns)
-        except (Misconfigured, OSError) as error:
-            self._context.metrics.add("reload_refused")
-            _log.error("new inventory refused, the old one stays in force", why=str(error))
 
     def _publish(self, begin_ns: int, end_ns: int) -> ProbeReport:
         now_ns = self._context.clock.now_ns()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors.core.context import CollectorContext
+from collectors.core.metrics import CollectorMetrics
 from collectors.probe.collector import ProbeAgent
 from collectors.probe.packet import LENGTH, Kind, Packet, encode
 from collectors.probe.params import Params
@@ -132,6 +133,32 @@ async def test_a_hostile_peer_gets_nothing_and_harms_no_measurement(settings: di
     for report in publisher.of(ProbeReport):
         assert sum(report.flow_forward_lost) + sum(report.flow_reverse_lost) == 0
         assert all(rtt < 1_000_000_000 for rtt in report.flow_rtt_p99_ns)
+
+
+async def test_a_refused_inventory_changes_nothing_and_is_counted_once(
+    settings: dict[str, object], folder: Path
+) -> None:
+    """It lacks the host's own rail, or is invalid; the next valid one is in force."""
+    publisher, metrics = RecordingPublisher(), CollectorMetrics()
+    params = params_of(Params, settings | {"device": "h0", "inventory_check_s": 0.1})
+    one = ProbeAgent(params, CollectorContext(publisher, "probe@h0", metrics))
+    ports, valid = folder / "ports.csv", (folder / "ports.csv").read_text("utf-8")
+
+    def write(text: str) -> int:
+        """Replace the table at once; return the number of reports before."""
+        (folder / "new").write_text(text, "utf-8")
+        (folder / "new").rename(ports)
+        return len(publisher.of(ProbeReport))
+
+    async with running(one):
+        await publisher.until(lambda: bool(publisher.of(ProbeReport)))
+        for refused, text in enumerate((valid.replace(f"h0,e0,{ADDRESSES['h0']}\n", ""), "device\n"), start=1):
+            before = write(text)
+            await publisher.until(lambda: len(publisher.of(ProbeReport)) >= before + 3)  # noqa: B023 — awaited here
+            assert metrics.value("reload_refused") == refused
+            assert publisher.of(ProbeReport)[-1].address == tuple(ADDRESSES.values())
+        write(valid.replace(ADDRESSES["h1"], "127.77.0.3"))
+        await publisher.until(lambda: "127.77.0.3" in publisher.of(ProbeReport)[-1].address)
 
 
 async def test_a_host_that_the_inventory_does_not_name_is_one_clear_error(settings: dict[str, object]) -> None:
