@@ -105,14 +105,14 @@ class StatusReporter:
         self.last_sample_ns = at_ns
         self._schedule.sampled(asyncio.get_running_loop().time())
 
-    def report(self, *, reachable: bool, error: str = "") -> None:
-        """Publish the status if it changed, or if one is due."""
+    def report(self, *, reachable: bool, error: str = "", unknown_lines: int = 0) -> None:
+        """Publish the status if it changed, or if one is due; a new number of lines is no change."""
         if self._schedule.is_due(asyncio.get_running_loop().time(), reachable=reachable, error=error):
             emitter = self._emitter
             emitter.status(
                 CollectorStatus(
                     emitter.collector, emitter.run, emitter.source, self._device, self._clock.now_ns(), reachable,
-                    error, self.last_sample_ns, 0, int(self._cadence_s * 1e9),
+                    error, self.last_sample_ns, 0, int(self._cadence_s * 1e9), unknown_lines=unknown_lines,
                 )
             )  # fmt: skip
 

@@ -59,6 +59,8 @@ class SyslogDevice:
         self._dropped = self._reported = 0
         self.newest_ns = 0
         """The arrival of the newest line; 0 before the first one."""
+        self.unknown_lines = 0
+        """The number of lines that no table knows."""
 
     @property
     def waits(self) -> bool:
@@ -110,10 +112,10 @@ class SyslogDevice:
     def _count_unknown(self, line: Line) -> None:
         """Count a line that no table knows, and log it at each doubling of the count."""
         self._metrics.add("unknown", self.name)
-        count = self._metrics.value("unknown", self.name)
-        if count.bit_count() == 1:
+        self.unknown_lines += 1
+        if self.unknown_lines.bit_count() == 1:
             newest = f"{line.facility}-{line.mnemonic}: {line.text}"[:_DETAIL]
-            _log.warning("no table knows these lines", device=self.name, lines=count, newest=newest)
+            _log.warning("no table knows these lines", device=self.name, lines=self.unknown_lines, newest=newest)
 
     def _at_ns(self, line: Line, arrival: Arrival) -> int:
         """Return the time of a line, which is not after its arrival.

@@ -124,7 +124,7 @@ class Receiver:
                 )
                 if own.newest_ns != status.last_sample_ns:
                     status.sampled(own.newest_ns)
-                status.report(reachable=True)
+                status.report(reachable=True, unknown_lines=own.unknown_lines)
 
     def end(self) -> None:
         """Publish all delayed events."""

@@ -20,6 +20,7 @@ from streams.report.source_status import (
     read_statuses,
     source_rows,
     unknown_job_hosts,
+    unknown_lines,
 )
 from streams.runtime.inventory_reader import inventory_in_effect
 from streams.store.clickhouse import ClickHouse
@@ -67,6 +68,8 @@ def status(
             print_text(no_rows_text(rows))
         for line in blind_lines(rows, inventory, asyncio.run(unknown_job_hosts(settings.kafka, inventory))):
             print_text(f"blind: {line}", err=True)
+        for line in unknown_lines(rows):
+            print_text(f"unknown: {line}", err=True)
     if bad or not rows:
         raise typer.Exit(1)
 

@@ -32,6 +32,8 @@ STATUS_EVERY_NS = 60_000_000_000
 """The default interval of the statuses of a target with samples."""
 _NAMES = 5
 """The limit of names on a line."""
+UNKNOWN_NAMES = 16
+"""The limit of names of devices with lines that no table knows."""
 _QUERY_NS = 3_600_000_000_000
 _NEWEST = (
     "SELECT device, source, toUnixTimestamp64Nano(max(sampled_at)) FROM sample_messages"
@@ -64,6 +66,8 @@ class SourceRow:
     last_reading_ns: int | None = None
     cadence_ns: int | None = None
     error: str = ""
+    unknown_lines: int = 0
+    """Lines of syslog that no table knows."""
 
     @property
     def has_problem(self) -> bool:
@@ -79,7 +83,7 @@ class SourceRow:
         return {
             "device": self.device, "source": self.source, "state": str(self.state), "collector": self.collector,
             "last_reading_ns": self.last_reading_ns, "lag_ns": self.lag_ns(now_ns), "cadence_ns": self.cadence_ns,
-            "error": self.error,
+            "error": self.error, "unknown_lines": self.unknown_lines,
         }  # fmt: skip
 
 
@@ -112,14 +116,16 @@ def source_rows(
 ) -> list[SourceRow]:
     """Return a row for each source of each device, and one for each device of the inventory without a source.
 
-    If several collectors read one source, the row has the best: `up` before `unreachable`, then the newest.
+    If several collectors read one source, the row has the best: `up` before `unreachable`, then the newest; and the
+    highest number of unknown lines, because they may receive the same ones.
     """
     best: dict[tuple[str, str], SourceRow] = {}
     for status in statuses:
         row = _row(status, now_ns)
-        known = best.get((row.device, row.source))
-        if known is None or _rank(row) > _rank(known):
-            best[row.device, row.source] = row
+        known = best.setdefault((row.device, row.source), row)
+        if known is not row:
+            lines = max(known.unknown_lines, row.unknown_lines)
+            best[row.device, row.source] = replace(max(known, row, key=_rank), unknown_lines=lines)
     rows = [_with_reading(row, now_ns, newest or {}) for row in best.values()]
     observed = {row.device for row in rows if row.state is not SourceState.ENDED}
     missing = [
@@ -128,6 +134,20 @@ def source_rows(
         if device.name not in observed
     ]
     return sorted((*rows, *missing), key=lambda row: (row.device, row.source))
+
+
+def unknown_devices(rows: Iterable[SourceRow]) -> list[tuple[str, int]]:
+    """Return the devices with syslog lines that no table knows, with their number, the highest first."""
+    found = [(row.device, row.unknown_lines) for row in rows if row.unknown_lines]
+    return sorted(found, key=lambda one: (-one[1], one[0]))
+
+
+def unknown_lines(rows: Iterable[SourceRow]) -> Iterator[str]:
+    """Yield a line that names the devices with the most syslog lines that no table knows; none without one."""
+    if found := unknown_devices(rows):
+        shown = ", ".join(f"{device}: {lines}" for device, lines in found[:UNKNOWN_NAMES])
+        shown += f" and {len(found) - UNKNOWN_NAMES} more" if len(found) > UNKNOWN_NAMES else ""
+        yield f"no table knows syslog lines of {len(found)} devices ({shown}): the log of `collect syslog` has examples"
 
 
 def blind_lines(
@@ -179,7 +199,7 @@ def _row(status: CollectorStatus, now_ns: int) -> SourceRow:
         error = f"no status of its collector {status.collector} any more"
     return SourceRow(
         status.device, source_name(status.source), state, status.collector,
-        status.last_sample_at_ns or None, cadence_ns, error,
+        status.last_sample_at_ns or None, cadence_ns, error, 0 if status.ended else status.unknown_lines,
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from streams.report.job.verdict import job_verdict
 from streams.report.locality.service import LocalityService
 from streams.report.open_findings import FindingFilter
 from streams.report.render import decision_reason, is_waiting, revision_lines, state_name
-from streams.report.source_status import SourceRow, SourceState, source_rows
+from streams.report.source_status import UNKNOWN_NAMES, SourceRow, SourceState, source_rows, unknown_devices
 from streams.report.top.state import TopState, follow_state
 from streams.store.clickhouse import ClickHouse
 from streams.store.queries.finding_queries import query_past_findings
@@ -105,6 +105,9 @@ class Answers:
             "sources_up": sum(row.state is SourceState.UP for row in rows),
             "sources": sum(row.state is not SourceState.ENDED for row in rows),
             "problems": [row.as_dict(now_ns) for row in islice((one for one in rows if one.has_problem), MAX_ROWS)],
+            "unknown_lines": [
+                {"device": name, "lines": lines} for name, lines in unknown_devices(rows)[:UNKNOWN_NAMES]
+            ],
             "stages": stages,
         }
 

@@ -328,6 +328,7 @@ class CollectorStatus:
     cadence_ns: int = 0
     sent_at_ns: int = 0
     ended: bool = False
+    unknown_lines: int = 0
 
 
 @dataclass(slots=True)

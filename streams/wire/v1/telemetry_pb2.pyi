@@ -507,6 +507,7 @@ class CollectorStatus(_message.Message):
     CADENCE_NS_FIELD_NUMBER: _builtins.int
     SENT_AT_NS_FIELD_NUMBER: _builtins.int
     ENDED_FIELD_NUMBER: _builtins.int
+    UNKNOWN_LINES_FIELD_NUMBER: _builtins.int
     collector: _builtins.str
     collector_run: _builtins.int
     source: Global___Source.ValueType
@@ -526,6 +527,8 @@ class CollectorStatus(_message.Message):
     """by the collector's clock, set by the reader, which replaces at_ns by the arrival"""
     ended: _builtins.bool
     """the last status of this collector for the device: it ended in order, or left the target"""
+    unknown_lines: _builtins.int
+    """lines of syslog that no table knows, of those that this collector_run read"""
     def __init__(
         self,
         *,
@@ -541,10 +544,11 @@ class CollectorStatus(_message.Message):
         cadence_ns: _builtins.int = ...,
         sent_at_ns: _builtins.int = ...,
         ended: _builtins.bool = ...,
+        unknown_lines: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "cadence_ns", b"cadence_ns", "clock_offset_ns", b"clock_offset_ns", "collector", b"collector", "collector_run", b"collector_run", "device", b"device", "ended", b"ended", "error", b"error", "last_sample_at_ns", b"last_sample_at_ns", "reachable", b"reachable", "sent_at_ns", b"sent_at_ns", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "cadence_ns", b"cadence_ns", "clock_offset_ns", b"clock_offset_ns", "collector", b"collector", "collector_run", b"collector_run", "device", b"device", "ended", b"ended", "error", b"error", "last_sample_at_ns", b"last_sample_at_ns", "reachable", b"reachable", "sent_at_ns", b"sent_at_ns", "source", b"source", "unknown_lines", b"unknown_lines"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

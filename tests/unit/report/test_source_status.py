@@ -4,7 +4,16 @@ from dataclasses import replace
 
 from streams.cli.status import no_rows_text
 from streams.fabric.inventory import Device, Inventory, Link
-from streams.report.source_status import SourceState, are_due, blind_lines, changes, newest_readings, source_rows
+from streams.report.source_status import (
+    SourceState,
+    are_due,
+    blind_lines,
+    changes,
+    newest_readings,
+    source_rows,
+    unknown_devices,
+    unknown_lines,
+)
 from streams.wire.models import CollectorStatus, Source
 
 S = 1_000_000_000
@@ -88,6 +97,21 @@ def test_a_running_pipeline_prints_only_changes() -> None:
     assert changes(frozenset(["a"]), ["a"], rows) == []
     assert changes(frozenset(["a"]), ["a", "b"], rows)[0] == "blind: b"
     assert changes(frozenset(["a"]), [], rows) == ["reading 1 of 3 sources; `railsight status` lists them"]
+
+
+def test_devices_with_lines_that_no_table_knows_are_named_worst_first_without_a_problem() -> None:
+    """At most 16, the rest is counted. Of two collectors that may receive the same lines the higher count is shown."""
+    syslog = replace(LEAF, source=Source.SOURCE_SYSLOG, collector="syslog@a")
+    few = [replace(syslog, device=f"spine{n}", unknown_lines=n) for n in range(20)]
+    both = [replace(syslog, unknown_lines=70), replace(syslog, collector="syslog@b", at_ns=NOW, unknown_lines=9)]
+    for order in (both, both[::-1]):
+        rows = source_rows([LEAF, *order, *few, replace(few[0], device="old", unknown_lines=99, ended=True)], None, NOW)
+        assert unknown_devices(rows)[:2] == [("leaf1", 70), ("spine19", 19)]
+        (line,) = unknown_lines(rows)
+        assert line.startswith("no table knows syslog lines of 20 devices (leaf1: 70, spine19: 19, ")
+        assert "spine5: 5 and 4 more): " in line and "spine4" not in line and "old" not in line
+        assert not any(row.has_problem for row in rows)
+    assert list(unknown_lines(source_rows([LEAF, few[0]], None, NOW))) == []
 
 
 def test_status_without_a_problem_does_not_claim_that_nothing_is_read() -> None:

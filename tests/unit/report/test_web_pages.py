@@ -225,6 +225,18 @@ def test_health_without_a_report_is_unknown_and_not_good() -> None:
     assert health["problems"][0]["state"] == "no collector"
 
 
+def test_the_health_names_devices_with_syslog_that_no_table_knows() -> None:
+    """With the number of lines; their sources are up."""
+    found = state()
+    found.update(CollectorStatus("s", 1, Source.SOURCE_SYSLOG, "pod1-leaf1", NOW_NS, True, unknown_lines=1234), 0)
+    answers = client(found)
+    health = answers.get("/v1/health", headers=BEARER).json()
+    assert (health["sources_up"], health["unknown_lines"]) == (2, [{"device": "pod1-leaf1", "lines": 1234}])
+    page = answers.get("/health", headers=PAGE).text
+    assert "/devices/pod1-leaf1" in links_of(page) and "1,234" in page
+    assert "1,234" not in client(state()).get("/health", headers=PAGE).text
+
+
 def test_all_browsers_share_one_health_a_second() -> None:
     """Its computation reads every source of the fabric. A clock that was set back does not prolong its use."""
     found, times = state(), [0.0]

@@ -19,7 +19,7 @@ from collectors.syslog.receiver import Receiver
 from lab.constants import params_of
 from streams.fabric.inventory import Device, Inventory, Link, PortName
 from streams.wire.errors import Misconfigured, Reject
-from streams.wire.models import Cause, Condition, Event, EventKind, Message, Source
+from streams.wire.models import Cause, CollectorStatus, Condition, Event, EventKind, Message, Source
 from tests.fakes.publisher import RecordingPublisher
 from tests.worlds.small_world import findings, play
 
@@ -263,12 +263,18 @@ def test_a_link_that_flaps_by_its_lines_is_found_and_counted_once(*, has_gnmi: b
     assert found == {(Condition.LINK_FLAP, cause, "p1-h1/e0 -- p1-l0/d1 went down 3 times")}
 
 
-def test_what_no_table_knows_is_counted_by_device_and_repetitions_are_lines() -> None:
-    """And nothing is published of either."""
+async def test_what_no_table_knows_is_counted_by_device_and_repetitions_are_lines() -> None:
+    """No event is published of either; the status has the count, which alone makes no status due."""
     own = Reception()
     for text in ("%FOO-5-BAR: something", "sshd[1]: Accepted", "last message repeated 7 times"):
         own.add(stamped(0, text))
     assert (own.events(), own.metrics.value("unknown", "leaf1"), own.metrics.value("updates", "leaf1")) == ([], 2, 10)
+    own.receiver.flush(1)
+    own.add(stamped(2, "%FOO-5-BAR: something"), 2)
+    own.receiver.flush(2)
+    assert [(one.device, one.reachable, one.unknown_lines) for one in own.published.of(CollectorStatus)] == [
+        ("leaf1", True, 2)
+    ]
 
 
 def framed(*parts: bytes) -> Iterator[bytes]:
