@@ -107,6 +107,14 @@ def test_every_scalar_metric_has_its_columns_in_the_rollups() -> None:
             assert {f"{column_name(metric)}_{suffix}" for suffix in suffixes} <= columns, metric
 
 
+def test_the_view_of_rates_reads_every_scalar_counter() -> None:
+    """A counter that the newest definition lacks would have no rate, and no error."""
+    *_, newest = _statements("CREATE VIEW IF NOT EXISTS counter_rates ")
+    columns, names = (re.findall(r"\w+", listed) for listed in re.findall(r"\[([\w', \n]+)\]", newest))
+    assert columns == names
+    assert set(columns) == {column_name(metric) for metric in Metric if metric.counter and is_scalar(metric)}
+
+
 def test_applying_twice_does_it_once() -> None:
     """The second call has nothing to apply."""
     database = FakeDatabase(exists=False)
