@@ -8,6 +8,7 @@ from dashboards import (
     fabric,
     finding,
     host,
+    infiniband,
     job,
     link,
     pipeline,
@@ -21,7 +22,7 @@ FOLDER = Path(__file__).parent / "json"
 ALERTS = Path(__file__).parent / "provisioning/alerting/railsight.json"
 BOARDS = {
     "fabric": fabric.board, "link": link.board, "host": host.board, "rails": rails.board,
-    "congestion": congestion.board, "remediation": remediation.board, "job": job.board,
+    "congestion": congestion.board, "infiniband": infiniband.board, "remediation": remediation.board, "job": job.board,
     "repair-desk": repair_desk.board, "pipeline": pipeline.board, "finding": finding.board,
 }  # fmt: skip
 """File name -> dashboard."""

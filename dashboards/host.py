@@ -87,7 +87,8 @@ def _parts() -> list[Panel]:
         series("Sends", "By rail.", queries.SENT, unit="bps", colors=RAIL_COLORS, empty=_NOT_READ),
         series(
             "RoCE",
-            "What the NICs count of lost, repeated and slowed packets. Dashed: slow restarts by rail/degraded.",
+            "What the NICs count of lost, repeated and slowed packets, EFA's and ionic's too. Dashed: slow restarts by"
+            " rail/degraded.",
             queries.ROCE,
             unit="pps",
             limits=[(DETECT.rail.restarts_per_s, WARNING)],

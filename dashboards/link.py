@@ -112,6 +112,21 @@ def _quality() -> list[Panel]:
             height=8,
         ),
         series("Errors", "By kind and end.", queries.ERRORS, unit="suffix: /s", empty=_NOT_READ),
+        series(
+            "Link-level retry",
+            "Frames that each end sends again (LLR of Ultra Ethernet, PLR of InfiniBand), or receives damaged: not"
+            " lost. Lost are the frames that a sender discards.",
+            queries.RETRIES,
+            unit="suffix: /s",
+            empty="No collector reads a retry of this link in this time range.",
+        ),
+        series(
+            "Trimmed packets",
+            "Packets that a switch cut to their headers instead of dropping them. Lost are those that it drops then.",
+            queries.TRIMMED,
+            unit="pps",
+            empty="No collector reads trimmed packets of this link in this time range.",
+        ),
     ]  # fmt: skip
 
 
@@ -137,6 +152,22 @@ def _traffic() -> list[Panel]:
         ),
         series("Pause frames", "Where no time of pause is read, frames are all there is.", queries.PAUSE, unit="pps",
                empty=_NOT_READ),
+        series(
+            "Waits for credits",
+            "What each InfiniBand end did not send for lack of credits, against the speed of the link: at the speed, it"
+            " waits all the time.",
+            queries.WAITS,
+            queries.SPEED,
+            unit="bps",
+            dashed="nominal",
+            empty="No collector reads waits for credits of this link in this time range.",
+        ),
+        series(
+            "Credits in use",
+            "Credits of Ultra Ethernet (CBFC) that the far end has not freed, by virtual channel.",
+            queries.CREDITS,
+            empty="No collector reads credits of this link in this time range.",
+        ),
         table(
             "Remediations",
             "The newest state of each decision on this link.",

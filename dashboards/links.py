@@ -1,7 +1,8 @@
 """Builds the links between boards from the fields of the clicked row: wall, pod, link or host, finding, runbook."""
 
-FABRIC, FINDING, LINK, HOST, RAILS = (
+FABRIC, FINDING, LINK, HOST, RAILS, INFINIBAND = (
     "railsight-fabric", "railsight-finding", "railsight-link", "railsight-host", "railsight-rails",
+    "railsight-infiniband",
 )  # fmt: skip
 CONGESTION, REMEDIATION, JOB, REPAIR_DESK, PIPELINE = (
     "railsight-congestion", "railsight-remediation", "railsight-job", "railsight-repair-desk", "railsight-pipeline",

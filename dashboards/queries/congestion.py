@@ -4,12 +4,14 @@ from dashboards.limits import DETECT
 from dashboards.queries.groups import group_rates, groups
 from dashboards.queries.query import (
     DEVICES,
+    IN_PODS,
     IN_RANGE,
     KNOWN,
     LINKS,
     NONE,
     OF_ALL_PORTS,
     OPEN,
+    PORTS,
     WORKS,
     Hours,
     Query,
@@ -23,7 +25,6 @@ from dashboards.queries.query import (
 )
 
 _IS_CONGESTION = "startsWith(detector, 'congestion/')"
-_IN_PODS = f"device IN (SELECT device FROM ({DEVICES}) WHERE if(pod = '', '{NONE}', pod) IN (${{pod:singlequote}}))"
 COUNTS = Query(
     f"""SELECT {", ".join(f"if({WORKS}, countIf(detector = 'congestion/{kind}'), NULL) AS {name}" for kind, name in (
         ("incast", "incast"), ("pfc-storm", "pfc_storm"), ("imbalance", "imbalance"), ("collapse", "collapse"),
@@ -52,8 +53,8 @@ def _pauses(lanes: str, ports: str) -> str:
 
 
 _PAUSES = _pauses(
-    lane_readings(_PFC, _IN_PODS, wide=True, hours=Hours.GROUPS),
-    readings(_PAUSE, _IN_PODS, wide=True, hours=Hours.GROUPS),
+    lane_readings(_PFC, IN_PODS, wide=True, hours=Hours.GROUPS),
+    readings(_PAUSE, IN_PODS, wide=True, hours=Hours.GROUPS),
 )
 _PAUSED_GROUPS = "\n    UNION ALL".join(
     group_rates(
@@ -85,7 +86,7 @@ _MOST_S = 600
 _SINCE = f"$__toTime - INTERVAL {_MOST_S} SECOND"
 _GREW = "(pause_rx_frames_increase > 0 OR pause_tx_frames_increase > 0)"
 _RECENT_PAUSES = _pauses(
-    lane_minutes(_PFC, f"{_IN_PODS} AND increase > 0", _SINCE), minutes(_PAUSE, f"{_IN_PODS} AND {_GREW}", _SINCE)
+    lane_minutes(_PFC, f"{IN_PODS} AND increase > 0", _SINCE), minutes(_PAUSE, f"{IN_PODS} AND {_GREW}", _SINCE)
 )
 # For a port with several sources, the highest count is shown; growth over a longer gap is divided by the gap.
 MOST_PAUSED = Query(
@@ -97,9 +98,7 @@ FROM (
     FROM {_RECENT_PAUSES} AS readings
     WHERE grown > 0 GROUP BY device, row, source, priority, is_paused ORDER BY frames DESC, device, row LIMIT 100
 ) AS most
-LEFT JOIN (
-    SELECT arrayJoin([(a_device, a_port), (z_device, z_port)]) AS end, end.1 AS device, end.2 AS port, subject
-    FROM ({LINKS})
+LEFT JOIN ({PORTS}
 ) AS links ON links.device = most.device AND links.port = most.row
 ORDER BY frames DESC, device, port LIMIT 1 BY device, port, priority, direction LIMIT 30""",
     ("device", "port", "priority", "direction", "frames", "subject"),
@@ -115,7 +114,7 @@ MARKED = Query(
         SELECT $__timeInterval(sampled_at) AS time, device, row, source, arrayJoin([
             {", ".join(f"({name}, sum(grown_{column}))" for name, column in _MARKS)}
         ]) AS metric_sum, (metric_sum.1, metric_sum.2 / sum(elapsed_s)) AS metric
-        FROM {readings([column for _, column in _MARKS], _IN_PODS, wide=True, hours=Hours.GROUPS)} AS readings
+        FROM {readings([column for _, column in _MARKS], IN_PODS, wide=True, hours=Hours.GROUPS)} AS readings
         WHERE {OF_ALL_PORTS} GROUP BY time, device, row, source
     ) WHERE metric.2 >= 0 GROUP BY time, series
     UNION ALL {group_rates("counters", [(name, f"{column}_per_s") for name, column in _MARKS], _GROUP_PODS)}
@@ -134,7 +133,7 @@ DISCARDS = Query(
             ('in', sum(grown_rx_discards)), ('out', sum(grown_tx_discards))
         ]) AS metric_sum, (concat(any(kinds.kind), ' discards ', metric_sum.1), metric_sum.2 / sum(elapsed_s)) AS
             metric
-        FROM {readings(["rx_discards", "tx_discards"], _IN_PODS, wide=True, hours=Hours.GROUPS)} AS readings
+        FROM {readings(["rx_discards", "tx_discards"], IN_PODS, wide=True, hours=Hours.GROUPS)} AS readings
         INNER JOIN {_KIND} AS kinds USING device
         WHERE {OF_ALL_PORTS} GROUP BY time, device, row, source
     ) WHERE metric.2 >= 0 GROUP BY time, series
@@ -150,16 +149,16 @@ QUEUES = Query(
     sumIf(value, {_DROPPED}) / nullIf(uniqExactIf(source, {_DROPPED}), 0) AS dropped
 FROM (
     SELECT device, row, source, metric, `index`, highest AS value
-    FROM {lane_gauges("'queue_depth_bytes', 'queue_watermark_bytes'", _IN_PODS, wide=True)} WHERE at >= $__fromTime
+    FROM {lane_gauges("'queue_depth_bytes', 'queue_watermark_bytes'", IN_PODS, wide=True)} WHERE at >= $__fromTime
     UNION ALL SELECT device, row, source, metric, `index`, toFloat64(grown) AS value
-    FROM {lane_readings("'queue_dropped_packets'", _IN_PODS, wide=True)}
+    FROM {lane_readings("'queue_dropped_packets'", IN_PODS, wide=True)}
     WHERE grown >= 0 AND {usable(wide=True)}
 ) GROUP BY device, port, queue ORDER BY dropped DESC, watermark DESC, depth DESC LIMIT 30""",
     ("device", "port", "queue", "depth", "watermark", "dropped"),
 )
 _UPLINKS = f"""
     SELECT $__timeInterval(sampled_at) AS time, device, row, 8 * sum(grown_tx_bytes) / sum(elapsed_s) AS bps
-    FROM {readings(["tx_bytes"], _IN_PODS, wide=True, hours=Hours.GROUPS)} AS readings
+    FROM {readings(["tx_bytes"], IN_PODS, wide=True, hours=Hours.GROUPS)} AS readings
     INNER JOIN (
         SELECT a_device, a_port FROM ({LINKS}) WHERE role = 'fabric-link'
     ) AS uplinks ON uplinks.a_device = readings.device AND uplinks.a_port = readings.row

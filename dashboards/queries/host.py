@@ -116,7 +116,8 @@ ROCE = rates(
     (
         ("out of sequence", "out_of_sequence", 1), ("ACK timeouts", "local_ack_timeouts", 1),
         ("slow restarts", "roce_slow_restarts", 1), ("RNR NAK retries", "rnr_nak_retries", 1),
-        ("CNP handled", "cnp_handled", 1),
+        ("CNP handled", "cnp_handled", 1), ("retransmitted", "retransmitted_packets", 1),
+        ("unresponsive remotes", "unresponsive_remotes", 1), ("impaired connections", "impaired_connections", 1),
     ),
     _ROWS,
 )  # fmt: skip

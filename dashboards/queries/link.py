@@ -201,9 +201,39 @@ ERRORS = rates(
         ("FCS", "rx_fcs_errors", 1), ("symbol", "rx_symbol_errors", 1), ("PCS", "pcs_symbol_errors", 1),
         ("received", "rx_errors", 1), ("recoveries", "link_error_recoveries", 1),
         ("discards in", "rx_discards", 1), ("discards out", "tx_discards", 1),
+        ("uncorrected symbols", "uncorrected_symbols", 1),
     ),
     _FEW,
 )  # fmt: skip
+# LLR of Ultra Ethernet, and PLR of InfiniBand.
+RETRIES = rates(
+    _ENDS,
+    (
+        ("LLR replays", "llr_tx_replays", 1), ("LLR received damaged", "llr_rx_bad", 1),
+        ("LLR damaged earlier", "llr_rx_poisoned", 1), ("LLR lost", "llr_tx_discards", 1),
+        ("PLR retries", "plr_tx_retries", 1), ("PLR received damaged", "plr_rx_errors", 1),
+    ),
+    _FEW,
+)  # fmt: skip
+TRIMMED = rates(
+    _ENDS,
+    (
+        ("trimmed", "trimmed_packets", 1), ("trimmed, then sent", "trimmed_tx_packets", 1),
+        ("trimmed, then dropped", "trimmed_dropped_packets", 1),
+    ),
+    _FEW,
+)  # fmt: skip
+WAITS = rates(_ENDS, (("waits", "tx_wait_bytes", 8),), _FEW)
+CREDITS = Query(
+    f"""SELECT $__timeInterval(at) AS time, concat(ends.place, 'credits', if(`index` < 0, '', concat(' channel ',
+    toString(`index`)))) AS series, max(highest) AS used
+FROM {lane_gauges("'credits_used'", _FEW)} AS readings INNER JOIN ({_ENDS}
+) AS ends ON ends.device = readings.device AND ends.port = readings.row
+WHERE at >= $__fromTime
+GROUP BY time, series ORDER BY time, series""",
+    ("time", "series", "used"),
+    series=True,
+)
 TRAFFIC = rates(_ENDS, (("receives", "rx_bytes", 8), ("sends", "tx_bytes", 8)), _FEW)
 SPEED = Query(
     f"""SELECT arrayJoin([$__fromTime, $__toTime]) AS time, 'nominal' AS series, toFloat64(any(speed_bps)) AS bps

@@ -63,6 +63,13 @@ LINKS = (
     " z_port, role, rail, plane, pod, speed_bps FROM inventory_links WHERE digest = (SELECT argMax(digest,"
     " effective_at) FROM inventory_links WHERE effective_at <= $__toTime) LIMIT 1 BY subject, id"
 )
+IN_PODS = f"device IN (SELECT device FROM ({DEVICES}) WHERE if(pod = '', '{NONE}', pod) IN (${{pod:singlequote}}))"
+"""The condition for the rows of devices in the chosen pods."""
+PORTS = f"""
+    SELECT arrayJoin([(a_device, a_port), (z_device, z_port)]) AS end, end.1 AS device, end.2 AS port, subject,
+        speed_bps
+    FROM ({LINKS})"""
+"""Both ports of each link."""
 # The newest revision of each remediation at the picker's end.
 DECIDED = """(
     SELECT * FROM remediations
@@ -348,13 +355,10 @@ GROUP BY time, series ORDER BY time, series""",
     )
 
 
-def gauges(ends: str, metrics: Sequence[tuple[str, str]], where: str) -> Query:
-    """Return a time series of the highest value per bucket of gauges of the ports of `ends` (place, device, port).
-
-    Each metric is a name and a column. Zero is not drawn, because a logarithmic axis has no zero.
-    """
+def port_gauges(metrics: Sequence[tuple[str, str]], where: str, *, wide: bool = False) -> str:
+    """Return a subquery of the highest values of gauges: device, row, at, and the metric as its name and value."""
     tables = [("samples", "sampled_at", "", _RAW, "$__timeFilter(sampled_at) AND arrived_at >= $__fromTime")]
-    for table, condition in _rollups("samples", wide=False, hours=Hours.PORTS):
+    for table, condition in _rollups("samples", wide=wide, hours=Hours.PORTS):
         tables.append((table, "bucket", "_max", condition, _ROLLED_IN))
     rows = []
     for table, time, suffix, condition, in_time in tables:
@@ -363,12 +367,17 @@ def gauges(ends: str, metrics: Sequence[tuple[str, str]], where: str) -> Query:
             f"SELECT device, row, toDateTime64({time}, 9, 'UTC') AS at, arrayJoin([{listed}]) AS metric FROM {table}"
             f" WHERE {condition} AND {where} AND {in_time}"
         )
-    union = "\n    UNION ALL ".join(rows)
+    return "(\n    {}\n)".format("\n    UNION ALL ".join(rows))
+
+
+def gauges(ends: str, metrics: Sequence[tuple[str, str]], where: str) -> Query:
+    """Return a time series of the highest value per bucket of gauges of the ports of `ends` (place, device, port).
+
+    Each metric is a name and a column. Zero is not drawn, because a logarithmic axis has no zero.
+    """
     return Query(
         f"""SELECT $__timeInterval(at) AS time, concat(ends.place, metric.1) AS series, max(metric.2) AS value
-FROM (
-    {union}
-) AS readings INNER JOIN ({ends}
+FROM {port_gauges(metrics, where)} AS readings INNER JOIN ({ends}
 ) AS ends ON ends.device = readings.device AND ends.port = readings.row
 WHERE metric.2 > 0 AND at >= $__fromTime
 GROUP BY time, series ORDER BY time, series""",

@@ -41,7 +41,7 @@ def install(
         Path | None, typer.Option(help="File with its password; default: that of the ClickHouse of `railsight up`.")
     ] = None,
 ) -> None:
-    """Create or replace the data source, the ten boards and the alert rules, and check that Grafana can query.
+    """Create or replace the data source, the boards and the alert rules, and check that Grafana can query.
 
     Example: `railsight grafana install --url http://127.0.0.1:3000 --token-file grafana.token` beside `railsight up`.
     """

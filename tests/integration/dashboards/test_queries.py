@@ -9,10 +9,10 @@ import pytest
 from dashboards import alerts
 from dashboards.queries import fabric as queries
 from dashboards.queries import finding as finding_queries
-from dashboards.queries import pipeline, rails
+from dashboards.queries import infiniband, link, pipeline, rails
 from dashboards.queries.query import NONE, Query
 from lab.preview.reading import View
-from tests.integration.dashboards.fabric import NOW, Board, at, finding
+from tests.integration.dashboards.fabric import NOW, Board, at, finding, pipeline_rows
 
 QUERIES = {
     name: query
@@ -209,6 +209,90 @@ def test_rejected_messages_are_counted_by_reason(board: Board) -> None:
     """Three of a kind are one row."""
     assert board.ask(pipeline.REJECTED_COUNT) == [{"rejected": 3}]
     assert [(row["reason"], row["times"]) for row in board.ask(pipeline.REJECTED)] == [("not a Samples", 3)]
+
+
+def _link(identity: str, a: tuple[str, str], z: tuple[str, str], **more: Any) -> dict[str, Any]:
+    """Return a link of the inventory in effect."""
+    return {
+        "digest": "new", "effective_at": at(1000), "arrived_at": at(1000), "pod": "pod-1", "role": "fabric-link",
+        "id": identity, "a_device": a[0], "a_port": a[1], "z_device": z[0], "z_port": z[1], "speed_bps": 8_000,
+    } | more  # fmt: skip
+
+
+def _grown(device: str, port: str, source: str, second: int, **per_s: float) -> dict[str, Any]:
+    """Return a reading of counters that grew by `per_s` since 600 s before the end."""
+    return {
+        "device": device, "row": port, "row_kind": "port", "source": source, "boot_id": 1, "sampled_at": at(second),
+        "arrived_at": at(second),
+    } | {name: round((600 - second) * value) for name, value in per_s.items()}  # fmt: skip
+
+
+def test_infiniband_ports_stand_worst_first_and_absence_is_not_zero(empty: Board) -> None:
+    """A port that waits 90 % of the time leads, one without a speed has no share, and one without PLR no retries."""
+    leaf, spine = "leaf-1", "spine-1"
+    counted: dict[tuple[str, str], dict[str, float]] = {
+        (leaf, "1"): {"tx_wait_bytes": 100, "hoq_lifetime_discards": 0, "uncorrected_symbols": 0, "plr_tx_retries": 3},
+        (leaf, "2"): {"tx_wait_bytes": 900, "hoq_lifetime_discards": 1, "uncorrected_symbols": 0, "plr_tx_retries": 9},
+        (leaf, "3"): {"tx_wait_bytes": 950, "uncorrected_symbols": 0.1},
+        (spine, "1"): {"tx_wait_bytes": 0, "uncorrected_symbols": 0, "plr_tx_retries": 0},
+    }
+    rows = [
+        _grown(device, port, "ib", second, **per_s) | {"pre_fec_ber": 1e-7 * int(port), "post_fec_ber": 0}
+        for (device, port), per_s in counted.items() for second in range(600, 0, -30)
+    ]  # fmt: skip
+    links = [_link("1", (leaf, "1"), (spine, "1")), _link("2", (leaf, "2"), (spine, "2"))]
+    devices = [{**links[0], "name": name} for name in (leaf, spine)]
+    fields = ("digest", "effective_at", "arrived_at", "pod", "name")
+    empty.fill({
+        "inventory_links": links, "inventory_devices": [{name: one[name] for name in fields} for one in devices],
+        "samples": [*rows, *(_grown("host-1", "e0", "nic", s, tx_wait_bytes=999) for s in (90, 60, 30))],
+    })  # fmt: skip
+    waits = empty.ask(infiniband.WAITS)
+    assert [(row["device"], row["port"], row["discards"]) for row in waits] == [
+        (leaf, "2", 360), (leaf, "1", 0), (spine, "1", None), (leaf, "3", None),
+    ]  # fmt: skip
+    assert [row["waits"] for row in waits] == [pytest.approx(0.9), pytest.approx(0.1), 0, None]
+    assert waits[-1]["bps"] == pytest.approx(7600) and waits[0]["subject"] == "link:leaf-1/2--spine-1/2"
+    assert set(empty.ask(infiniband.COUNTS)[0].values()) == {None}, "zero would prove nothing without a pipeline"
+    empty.fill({"progress": pipeline_rows()["progress"]})
+    assert empty.ask(infiniband.COUNTS) == [{"waiting": 1, "losing": 1, "discarding": 1, "read": 4}]
+    errors = empty.ask(infiniband.ERRORS)
+    assert [(row["device"], row["port"]) for row in errors] == [(leaf, "3"), (leaf, "2"), (leaf, "1"), (spine, "1")]
+    assert [row["retries"] for row in errors] == [None, pytest.approx(9 * 570), pytest.approx(3 * 570), 0]
+    assert errors[0]["uncorrected"] == pytest.approx(57) and errors[0]["damaged"] is None
+    assert [(row["raw"], row["effective"]) for row in errors[:2]] == [
+        (pytest.approx(3e-7), 0),
+        (pytest.approx(2e-7), 0),
+    ]
+    for query, worst, value in (
+        (infiniband.WAITING, f"{leaf} 2", 0.9), (infiniband.UNCORRECTED, f"{leaf} 3", 0.1),
+        (infiniband.RETRIES, f"{leaf} 2", 9), (infiniband.BER, f"{leaf} 3", 3e-7),
+    ):  # fmt: skip
+        drawn = [row[query.columns[-1]] for row in empty.ask(query, interval_s=30) if row["series"] == worst]
+        assert len(drawn) >= 18 and drawn == pytest.approx([value] * len(drawn), rel=0.05), query.columns
+
+
+def test_a_link_shows_its_retries_trimmed_packets_and_credits(empty: Board) -> None:
+    """Each end has its own; what an end does not count has no line."""
+    ends = ("leaf-1", "p1"), ("spine-1", "p2")
+    seconds = range(600, 0, -10)
+    samples = [_grown(*ends[0], "gnmi", s, llr_tx_replays=5, trimmed_packets=70, tx_wait_bytes=100) for s in seconds]
+    samples += [_grown(*ends[1], "gnmi", s, llr_rx_bad=4, llr_tx_discards=2) for s in seconds]
+    used = {
+        "device": "spine-1", "row": "p2", "row_kind": "port", "source": "gnmi", "metric": "credits_used", "index": 3,
+        "gauge": 12,
+    }  # fmt: skip
+    lanes = [used | {"sampled_at": at(second), "arrived_at": at(second)} for second in seconds]
+    empty.fill({"inventory_links": [_link("1", *ends)], "samples": samples, "sample_lanes": lanes})
+    drawn = {
+        (row["series"], round(row[query.columns[-1]], 3))
+        for query in (link.RETRIES, link.TRIMMED, link.WAITS, link.CREDITS)
+        for row in empty.ask(query, interval_s=30, texts={"subject": "link:leaf-1/p1--spine-1/p2"})
+    }
+    assert drawn == {
+        ("A LLR replays", 5), ("Z LLR received damaged", 4), ("Z LLR lost", 2), ("A trimmed", 70), ("A waits", 800),
+        ("Z credits channel 3", 12),
+    }  # fmt: skip
 
 
 def test_the_planes_that_a_rail_lost_and_what_each_plane_delivers(empty: Board) -> None:

@@ -258,6 +258,13 @@ def pipeline_of_the_day(day: Board) -> None:
     assert not pipeline["Sources that are not reached"] and not pipeline["Rejected messages"]
 
 
+def infiniband_of_ethernet(day: Board) -> None:
+    """No port of the day speaks InfiniBand: unknown, and neither zero nor green."""
+    ports = Day(day, "infiniband", 12, 23.99)
+    assert set(ports.colors("Ports")) == {UNOBSERVED}
+    assert not any(rows for title, answers in ports.rows.items() if title != "Ports" for rows in answers)
+
+
 def finding_of_the_link(day: Board) -> None:
     """The evidence, each revision, and what was decided."""
     (row,) = (row for row in Day(day, "fabric", 12, 24)["Open findings"] if row["condition"] == "link/down")
@@ -275,6 +282,7 @@ FACTS: dict[str, tuple[Callable[[Board], None], ...]] = {
     "host": (host_with_a_slow_rail, host_with_a_narrow_link),
     "rails": (rails_with_a_straggler,),
     "congestion": (congestion_by_an_incast,),
+    "infiniband": (infiniband_of_ethernet,),
     "remediation": (remediation_of_the_day,),
     "job": (job_that_was_hurt, job_that_was_clean),
     "repair-desk": (desk_with_offenders,),

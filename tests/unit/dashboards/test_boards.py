@@ -169,6 +169,7 @@ def test_links_read_fields_that_the_query_returns(board: dict[str, Any]) -> None
         ("host", "Module heat", DETECT.thermal.module_limit_c),
         ("host", "NICs wait for PCIe", DETECT.rail.stalled),
         ("rails", "Slowest rail", DETECT.rail.slow),
+        ("infiniband", "Waiting for credits", DETECT.storm.paused),
         ("congestion", "Uneven uplinks", DETECT.imbalance.uneven),
         ("congestion", "Marks and notifications", DETECT.incast.cnp_per_s),
         ("pipeline", "Watermark lag", DETECT.lateness_s),
