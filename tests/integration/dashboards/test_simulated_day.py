@@ -259,7 +259,7 @@ def pipeline_of_the_day(day: Board) -> None:
 
 
 def infiniband_of_ethernet(day: Board) -> None:
-    """No port of the day speaks InfiniBand: unknown, and neither zero nor green."""
+    """The day has no port of InfiniBand: unknown, and neither zero nor green."""
     ports = Day(day, "infiniband", 12, 23.99)
     assert set(ports.colors("Ports")) == {UNOBSERVED}
     assert not any(rows for title, answers in ports.rows.items() if title != "Ports" for rows in answers)
