@@ -228,7 +228,12 @@ def from_columns(
 def _converted(
     adapter: TypeAdapter[Any], column: Sequence[Any], defaults: Mapping[str, Any], name: str, none_is_absent: bool
 ) -> Iterable[Any]:
-    """Convert a column, each distinct value once; raises on an invalid value."""
+    """Convert a column, each distinct value once; raises on an invalid value, and on values of several types.
+
+    0, 0.0 and False are one key of a dict, but not the same value.
+    """
+    if len(set(map(type, column)) - {type(None)}) > 1:
+        raise TypeError(f"{name} has values of several types")
     distinct = dict.fromkeys(column)
     missing = none_is_absent and None in distinct
     if missing:

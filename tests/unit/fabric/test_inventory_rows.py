@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -37,6 +37,9 @@ def _one_by_one(table: str, columns: dict[str, list[Any]], *, none_is_absent: bo
         return None
 
 
+@example(
+    ("jobs", {"job": ["7"] * 2, "device": ["7"] * 2, "start": ["2026-01-01T00:00:00Z"] * 2, "end": [0, False]}), False
+)
 @given(_columns(), st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_columns_are_converted_as_their_rows_are(own: tuple[str, dict[str, list[Any]]], none_is_absent: bool) -> None:
