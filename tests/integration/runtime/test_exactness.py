@@ -13,7 +13,7 @@ from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.runtime.admin import ensure_topics
 from streams.wire import topics
-from streams.wire.models import Progress, Symptom
+from streams.wire.models import Progress, SnapshotChunk, Symptom
 from tests.fakes.stages import BLOCK
 from tests.integration.runtime.rig import (
     START_NS,
@@ -53,7 +53,10 @@ async def test_killed_workers_lose_and_repeat_no_record(rig: PipelineRig, tmp_pa
     log, env = tmp_path / "log", {"INSTANCE": "one"}
 
     async def has_snapshot() -> bool:
-        return bool(await read_records(rig, rig.wiring.bindings["measure"].snapshots))
+        topic = rig.wiring.bindings["measure"].snapshots
+        records = [record for record in await read_records(rig, topic) if record.value]
+        chunks = [topics.decode(topic, record.value, record.headers) for record in records]
+        return any(isinstance(chunk, SnapshotChunk) and chunk.data for chunk in chunks)
 
     async with EventSender(rig).running():
         for run in range(4):
