@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaConnectionError
 from streams.health.health import Check, Health
 from streams.health.input_checks import ReadingLoop, add_consumer_checks
 from streams.health.status_server import stop_of, supervised
+from streams.instrument.clock import Attendance
 from streams.wire.errors import Retry
 from streams.wire.kafka_clients import stop_client, throttle_metadata_refresh
 from streams.wire.models import Rejected
@@ -67,6 +68,13 @@ class Ownership(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka is 
         self.election += 1
         self.owned = frozenset(self._partitions) & set(assigned)
         self.is_owner = self.takeover_pending = bool(self.owned)
+
+    def check_attendance(self, attendance: Attendance) -> None:
+        """Take over again after a pause in which another process may have been elected; the state may be outdated."""
+        if attendance.was_away():
+            log.warning("stopped for longer than half the session, taking over again")
+            self.takeover_pending = self.is_owner
+            attendance.resume()
 
 
 async def open_clients(

@@ -113,10 +113,7 @@ class LogExport:
         try:
             if (error := rejoin_after_error(self._consumer)) is not None:
                 raise error
-            if self._attendance.was_away():
-                log.warning("stopped for longer than half the session, taking over again")
-                self._ownership.takeover_pending = True
-                self._attendance.resume()
+            self._ownership.check_attendance(self._attendance)
             if self._ownership.is_owner and self._ownership.takeover_pending:
                 await self._take_over()
             wait_s = self._not_before_s - self._now_s()

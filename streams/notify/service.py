@@ -103,7 +103,7 @@ class NotifyService:
             if (error := rejoin_after_error(findings)) is not None:
                 raise error
             batches = await findings.getmany(timeout_ms=POLL_MS)
-            self._check_attendance()
+            self._ownership.check_attendance(self._attendance)
             if self._ownership.takeover_pending:
                 await self._take_over(findings)
                 return
@@ -121,13 +121,6 @@ class NotifyService:
         except (Retry, KafkaError) as error:
             self._back_off(error)
             await asyncio.sleep(self._delay_s)
-
-    def _check_attendance(self) -> None:
-        """Take over again after a pause in which another process may have been elected; the state may be outdated."""
-        if self._attendance.was_away():
-            log.warning("stopped for longer than half the session, taking over again")
-            self._ownership.takeover_pending = self._ownership.is_owner
-            self._attendance.resume()
 
     async def _take_over(self, findings: AIOKafkaConsumer) -> None:
         """Load the open state and Alertmanager's active alerts; the caller repeats it after Retry."""

@@ -10,7 +10,7 @@ import gzip
 import http.client
 import ssl
 from typing import Any, Literal
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import grpc
 
@@ -92,7 +92,7 @@ class OtlpClient:
         return Reject(message) if code in _REFUSED_CODES else Misconfigured(message)
 
     def _by_http(self, request: bytes) -> bytes:
-        connection = self._connection(self._parts)
+        connection = self._connection()
         headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", "User-Agent": "railsight"}
         try:
             path = f"{self._parts.path}/v1/{self._signal}"
@@ -105,17 +105,20 @@ class OtlpClient:
             connection.close()
         if 200 <= response.status < 300:
             return content
+        raise self._http_error(response, content)
+
+    def _http_error(self, response: http.client.HTTPResponse, content: bytes) -> Exception:
         text = content.decode(errors="replace") if content.isascii() else ""
         message = f"{self.url}: HTTP {response.status} {_excerpt(text)}".rstrip()
         if response.status in _RETRYABLE:
             after = response.headers.get("Retry-After", "")
             # A date is ignored, because it depends on the clock of the server.
             is_seconds = after.isascii() and after.isdigit()
-            return _raise(Busy(message, min(float(after), _MAX_RETRY_AFTER_S)) if is_seconds else Retry(message))
-        return _raise(Reject(message) if response.status in _REFUSED else Misconfigured(message))
+            return Busy(message, min(float(after), _MAX_RETRY_AFTER_S)) if is_seconds else Retry(message)
+        return Reject(message) if response.status in _REFUSED else Misconfigured(message)
 
-    def _connection(self, parts: SplitResult) -> http.client.HTTPConnection:
-        host = parts.hostname or ""
+    def _connection(self) -> http.client.HTTPConnection:
+        host = self._parts.hostname or ""
         if self._tls is None:
             return http.client.HTTPConnection(host, self._port, timeout=self._params.timeout_s)
         return http.client.HTTPSConnection(host, self._port, timeout=self._params.timeout_s, context=self._tls)
@@ -123,10 +126,6 @@ class OtlpClient:
 
 def _unchanged(content: bytes) -> bytes:
     return content
-
-
-def _raise(error: Exception) -> bytes:
-    raise error
 
 
 def _excerpt(text: str) -> str:
