@@ -16,9 +16,10 @@ from streams.detect.measure.monitors.monitor import (
     ConditionMonitor,
     NumberedSymptom,
     PortInterval,
+    cells_where,
+    positions_by_index,
     speeds_of,
 )
-from streams.detect.measure.storage.column_store import MappingCache
 from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
@@ -36,11 +37,7 @@ class CreditMonitor(ConditionMonitor):
 
     def __init__(self, params: StormParams) -> None:
         self._traffic = params.traffic
-        self._used = MappingCache(
-            lambda mapping: {
-                index: at for (metric, index), at in mapping.position_of.items() if metric is Metric.CREDITS_USED
-            }
-        )
+        self._used = positions_by_index(Metric.CREDITS_USED)
         self._own = ActiveConditions(params.sustained_s * params.paused, CongestionState.PAUSE_RECEIVED)
         super().__init__((Metric.TX_BYTES,), self._own)
 
@@ -60,7 +57,7 @@ class CreditMonitor(ConditionMonitor):
         for at in used.values():
             waits = silent & (gauges.values[:, at] > 0) & (gauges.previous(at) > 0)
             if np.count_nonzero(waits):
-                yield from ((int(number), int(row), 0) for number, row in zip(*np.nonzero(waits), strict=True))
+                yield from cells_where(waits)
 
     def evaluate(self, interval: PortInterval, columns: Columns) -> Iterator[NumberedSymptom]:
         sent, speed_bps = interval.counter_delta(Metric.TX_BYTES), interval.speed_bps()

@@ -234,8 +234,20 @@ def cells_above(batch: MessageBatch, position: int, per_s: float | npt.NDArray[n
     # integers, because floating point costs twice as much
     much = grew & (now - before >= np.minimum(np.ceil(per_s * seconds), _MOST).astype(np.uint64))
     if np.count_nonzero(much):
-        numbers, rows = (places.tolist() for places in np.nonzero(much))
-        yield from zip(numbers, rows, repeat(0))
+        yield from cells_where(much)
+
+
+def cells_where(mask: npt.NDArray[np.bool_]) -> Iterator[Cell]:
+    """Return the cells at which a mask is true, shape (messages, rows); call it only if it is true anywhere."""
+    numbers, rows = (places.tolist() for places in np.nonzero(mask))
+    return zip(numbers, rows, repeat(0))
+
+
+def positions_by_index(metric: Metric) -> MappingCache[dict[int, int]]:
+    """Return a cache of the positions of a metric's columns by their index."""
+    return MappingCache(
+        lambda mapping: {index: at for (own, index), at in mapping.position_of.items() if own is metric}
+    )
 
 
 def in_millionths(ratio: float) -> float:

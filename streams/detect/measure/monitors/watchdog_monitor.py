@@ -16,8 +16,10 @@ from streams.detect.measure.monitors.monitor import (
     NumberedSymptom,
     PortInterval,
     cells_above,
+    cells_where,
+    positions_by_index,
 )
-from streams.detect.measure.storage.column_store import MappingCache, is_absent
+from streams.detect.measure.storage.column_store import is_absent
 from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
@@ -39,13 +41,7 @@ class WatchdogMonitor(ConditionMonitor):
         self._own = ActiveConditions(0, CongestionState.WATCHDOG_STORM)
         self._unpaused = ActiveConditions(_STUCK_S, CongestionState.WATCHDOG_STORM)
         """Those to which the peer sends no pause."""
-        self._stormed = MappingCache(
-            lambda mapping: {
-                index: at
-                for (metric, index), at in mapping.position_of.items()
-                if metric is Metric.PFC_WATCHDOG_STORMED
-            }
-        )
+        self._stormed = positions_by_index(Metric.PFC_WATCHDOG_STORMED)
         super().__init__((Metric.PFC_WATCHDOG_STORMS,), self._own, self._unpaused)
 
     def grown(self, batch: MessageBatch, columns: Columns, topology: Topology) -> Iterator[Cell]:
@@ -54,7 +50,7 @@ class WatchdogMonitor(ConditionMonitor):
         for position in self._stormed[batch.gauges.mapping].values():
             stormed = batch.gauges.values[:, position] > 0
             if np.count_nonzero(stormed):
-                yield from ((int(number), int(row), 0) for number, row in zip(*np.nonzero(stormed), strict=True))
+                yield from cells_where(stormed)
 
     def evaluate(self, interval: PortInterval, columns: Columns) -> Iterator[NumberedSymptom]:
         stormed = [queue for queue in self._stormed[interval.batch.gauges.mapping] if self._is_stormed(interval, queue)]
