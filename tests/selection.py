@@ -18,10 +18,7 @@ class Choice(NamedTuple):
 
 
 LONG = (
-    Choice("unit/collectors/bridge/test_fuzz.py", "ten thousand records of any content"),
-    Choice("unit/collectors/nic/test_fuzz.py", "ten thousand files of any content"),
-    Choice("unit/collectors/host/test_fuzz.py", "ten thousand inputs of any content"),
-    Choice("unit/collectors/test_gnmi_fuzz.py", "ten thousand messages of any content"),
+    Choice("unit/collectors/test_spoilt_trees.py", "tens of thousands of files of any content"),
     Choice("unit/lab", "the laboratory, which the product never imports"),
     Choice("unit/embedded", "the servers of one machine; every integration test of `make test` runs on them"),
     Choice("unit/runtime/test_decide_crashes.py", "random histories with kills; each takes a second"),

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from collectors.bridge.delivery import MessageIdentity, committed_state
+from collectors.bridge.fold import Gathered, Refused
 from collectors.bridge.params import Format
 from tests.fixtures.bridge_records import COUNTERS, START_NS, S, event, fold_of, take
 from tests.fuzz.target import BrokenPromise, Target, framed, frames
@@ -15,13 +16,27 @@ if TYPE_CHECKING:
 
 
 def _parse(form: Format, data: bytes) -> None:
-    """Fold the records of a partition; every message from them is one that Kafka's readers take."""
+    """Fold the records of a partition; every message from them is one that Kafka's readers take.
+
+    A record is refused once and counted, or read; the next one has the next offset either way.
+    """
     fold = fold_of(form)
     identity = MessageIdentity("bridge", "gnmic", 0, 7)
-    outputs: list[Output] = take(fold, frames(data))
+    outputs: list[Output] = []
+    for number, value in enumerate(frames(data), 1):
+        counted = fold.devices.metrics.value("poisoned")
+        made = take(fold, [value])
+        refused = sum(isinstance(one, Refused) for one in made)
+        if refused > 1 or bool(refused) != (fold.devices.metrics.value("poisoned") > counted):
+            raise BrokenPromise(f"{refused} refusals of a record are not one that is counted")
+        if fold.next_offset != number:
+            raise BrokenPromise(f"{fold.next_offset} is the next offset after {number} records")
+        outputs += made
     for output in (*outputs, *fold.cut()):
-        record, _ = identity.record(output, 2 * START_NS)
+        record, rows = identity.record(output, 2 * START_NS)
         read_back(record)
+        if isinstance(output, Gathered) and rows != len(output.reading.row):
+            raise BrokenPromise(f"a message of {len(output.reading.row)} rows counts as {rows}")
 
 
 def _gnmic_seeds() -> Iterator[bytes]:

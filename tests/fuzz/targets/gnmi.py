@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from collectors.core.columns import Reading
@@ -17,7 +18,7 @@ from collectors.gnmi.v1 import gnmi_lite_pb2
 from lab.constants import with_constants
 from streams.wire.models import Source
 from tests.fixtures.gnmi_notifications import S, notification
-from tests.fuzz.target import Target, framed, frames
+from tests.fuzz.target import BrokenPromise, Target, framed, frames
 from tests.fuzz.targets.wire import ReadingPublisher
 
 _START_NS = 1_700_000_000 * S
@@ -70,6 +71,8 @@ class GnmiDevice:
 
     def _emit(self, output: Reading | DeviceEvent) -> None:
         if isinstance(output, Reading):
+            if len(output.row) > _PARAMS.max_ports or np.isinf(output.gauges.values).any():
+                raise BrokenPromise("a reading has more ports than the bound, or a value that no device has")
             self._emitter.samples("leaf1", output)
         else:
             self._emitter.event("leaf1", output, self._now_ns)

@@ -3,21 +3,27 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from collectors.core.context import DeviceEvent, Emitter
+from collectors.core.metrics import CollectorMetrics
 from collectors.host import lines, links, lldp
+from collectors.host.kernel_log import LABEL, KernelLog
 from collectors.host.log_sources import Kmsg
 from collectors.host.messages import classify
 from collectors.host.nccl import RasChanges, parse_status, parse_warning
+from collectors.host.rate_limit import RateLimitedEmitter
 from collectors.kernel import values
+from collectors.kernel.ports import KnownPorts
 from collectors.kernel.signals import ethtool_signal
 from collectors.kernel.tree import Refusal
 from collectors.kernel.values import vpd
 from streams.wire.errors import Reject
 from streams.wire.models import Facts, Source
 from streams.wire.topics import FACTS, encode
+from tests.fakes.boot_time import SetZero
 from tests.fakes.kmsg import FakeKmsg
 from tests.fixtures.lldpd_output import interface, lldp_json
 from tests.fuzz.target import Target, framed, frames
-from tests.fuzz.targets.wire import read_back
+from tests.fuzz.targets.wire import ReadingPublisher, read_back
 
 _NOW_NS = 1_764_000_000 * 10**9
 _VALUES: tuple[Callable[[str], Any], ...] = (
@@ -63,6 +69,10 @@ def _line_seeds() -> Iterator[bytes]:
     )  # fmt: skip
     yield from ((stamp + message).encode() for stamp in stamps)
     yield from (
+        (unit * 8_000)[:8_000]
+        for unit in (b"0000:", b"a ", b"NVRM: Xid (", b"mlx5_core 0000:18:00.0 ", b"[ ", b"NVRM: 0000:9b:00 ", b"Link ")
+    )
+    yield from (
         b"NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
         b"nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
         b"mlx5_core 0000:18:00.0: Port module event[error]: module 0, Cable error, High Temperature",
@@ -71,16 +81,22 @@ def _line_seeds() -> Iterator[bytes]:
 
 
 def _parse_kmsg(data: bytes) -> None:
-    """Read records of /dev/kmsg one after the other, at most as long as the kernel's."""
-    ring = FakeKmsg()
+    """Read records of /dev/kmsg one after the other; every event from them is one that Kafka's readers take."""
+    ring, metrics, emitter = FakeKmsg(), CollectorMetrics(), Emitter(ReadingPublisher(), "host", 1, Source.SOURCE_HOST)
     for record in frames(data):
-        if record:
+        if record:  # the kernel has no empty record
             ring.put(record)
-    for line in Kmsg(ring, 1, None).read(1000).lines:
-        try:
-            classify(lines.record(line).message)
-        except Reject:
-            continue
+
+    def emit(event: DeviceEvent, at_ns: int) -> None:
+        emitter.event("host1", event, at_ns)
+
+    log = KernelLog(
+        Kmsg(ring, 1, None), lines.Times(SetZero(_NOW_NS - 10**12)), KnownPorts("rdma"),
+        RateLimitedEmitter(1.0, 20, metrics, LABEL, emit), metrics, emit, boot_id=1, of_device=True, not_before_ns=0,
+    )  # fmt: skip
+    while not log.look(_NOW_NS, 0.0):
+        pass
+    log.close(_NOW_NS)
 
 
 def _parse_lldp(data: bytes) -> None:

@@ -323,15 +323,6 @@ def test_each_finding_names_its_runbook_and_its_versions() -> None:
     assert after(found.detected_at_ns) == 30
 
 
-def test_children_of_a_reboot_do_not_page() -> None:
-    """A spine restarts for two minutes: every child that was CRITICAL without a parent gets one."""
-    world = SmallWorld(offline={"s1": [(100, 220)], "s2": [(100, 220)]}, boots={"s1": 220, "s2": 220})
-    published = [f for f in play(world.rounds(600)) if isinstance(f, Finding)]
-    orphans = [f for f in published if f.severity is Severity.CRITICAL and not f.parent_id and f.subject.z is not None]
-    with_parent = {f.id for f in published if f.parent_id}
-    assert {f.id for f in orphans} <= with_parent
-
-
 def _lost(port: str, start: float, end: float | None = None) -> Finding:
     """Return the link/down finding of a port that is down for a time, or for ever."""
     (one,) = last(f for f in correlated([down(port, start)], start + 31) if f.condition is Condition.LINK_DOWN)

@@ -151,25 +151,6 @@ def test_an_offset_is_measured_by_the_sample_with_the_least_delay() -> None:
     assert clock.corrected_ns(ns(1040 - 3600), ns(1040.7)) == ns(1040.3)
 
 
-def test_a_successor_corrects_by_the_same_offset() -> None:
-    """The snapshot has measured offsets, and those that are being measured."""
-    shifted = only(-3600)
-    outputs = []
-    for cut in (0, 3, 40, 100):
-        stage = begun(Measure(DetectParams()))
-        rows = [one for one in FAULT.rounds(600) if one.device == BAD]
-        emitted: list[object] = []
-        for number, row in enumerate(rows):
-            if number == cut:
-                successor = begun(Measure(DetectParams()))
-                successor.restore(stage.snapshot())
-                stage = successor
-            own = replace(row, sampled_at_ns=row.sampled_at_ns + ns(shifted(BAD, 0)))
-            emitted += [output.message for output in stage.process([own])]
-        outputs.append((emitted, stage.watermark_ns))
-    assert all(one == outputs[0] for one in outputs)
-
-
 def test_a_state_of_a_time_to_come_is_refused() -> None:
     """The runner passes over such a snapshot: its readings would hold all that follows for late."""
     stage = begun(Measure(DetectParams()))

@@ -9,7 +9,6 @@ import pytest
 from lab.constants import with_constants
 from streams.decide.params import DecideParams
 from streams.detect.detectors.host_gpu_fault.xids import Grade, catalogue, grade, report
-from streams.detect.params import DetectParams
 from streams.wire.models import (
     Action,
     Cause,
@@ -263,14 +262,6 @@ def test_no_host_is_taken_out_without_a_person() -> None:
     assert mild.action is Action.OBSERVE
 
 
-def test_a_driver_that_repeats_itself_keeps_state_bounded() -> None:
-    """A thousand Xids are one finding that keeps its id and its beginning."""
-    published = found(*(xid(GPU, 100 + t, 94) for t in range(1000)))
-    assert len(published) == 1
-    assert after(published[0].started_at_ns) == 100
-    assert 500 <= (published[0].evidence[0].observed or 0) <= 1000  # a count that doubled is a revision
-
-
 def test_the_page_lists_each_xid_where_the_code_grades_it() -> None:
     """Every number in the page's table, in the row of its grade."""
     names = {"off the bus": Grade.OFF_BUS, "uncorrectable": Grade.UNCORRECTABLE, "contained": Grade.CONTAINED,
@@ -282,9 +273,3 @@ def test_the_page_lists_each_xid_where_the_code_grades_it() -> None:
                 listed |= dict.fromkeys(range(int(first), int(last or first) + 1), known_grade)
     known = {code: grade(code) for code in range(1, 200) if grade(code) is not Grade.UNKNOWN}
     assert listed == known
-
-
-def test_a_reset_has_a_longer_quiet_time() -> None:
-    """A fault that needs a reset stays open longer than one that does not."""
-    own = DetectParams().gpu
-    assert own.quiet_s < own.reset_quiet_s

@@ -11,10 +11,9 @@ from streams.wire.models import (
     EventKind,
     Message,
     Progress,
-    Source,
     Symptom,
 )
-from streams.wire.symptoms import Restart, SymptomKind
+from streams.wire.symptoms import Restart
 from tests.worlds.measure_stage import ADMIN, DOWNS, TURNS, UP, detected, stage, symptoms_of
 from tests.worlds.observations import GNMI, SNMP, after, at, event, growth, samples
 
@@ -171,15 +170,3 @@ def test_the_watermark_is_the_oldest_newest_time_of_what_is_live() -> None:
     assert after(own.watermark_ns) == 390
     symptoms_of(own, [samples("p1-l0", 20, {UP: {"d1": 1}})])
     assert after(own.watermark_ns) == 390
-
-
-def test_kinds_and_sources_stay_separate_over_a_snapshot() -> None:
-    """After a restart the next reading is compared with the last one before it."""
-    own = stage()
-    symptoms_of(own, [samples("p1-l0", 0, {DOWNS: {"d1": 5, "d2": 1}, UP: {"d1": 1, "d2": None}}, source=s)
-               for s in (Source.SOURCE_GNMI, Source.SOURCE_SNMP)])  # fmt: skip
-    other = stage()
-    other.restore(own.snapshot())
-    assert other.snapshot() == own.snapshot()
-    symptoms = symptoms_of(other, [samples("p1-l0", 10, {UP: {"d1": 0}, DOWNS: {"d1": 6}})])
-    assert {s.kind for s in symptoms} == {SymptomKind.WENT_DOWN, SymptomKind.DOWNS_COUNTED}

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.detect.measure.stage import Measure
 from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder
 from streams.detect.measure.storage.reading_history import ReadingHistory, unpack_history
-from streams.detect.params import DetectParams
 from streams.wire.errors import Reject
 from tests.worlds.measure_stage import DOWNS, UP, stage
 from tests.worlds.observations import samples
@@ -89,10 +87,3 @@ def test_a_constant_column_costs_nothing_and_a_slow_one_little() -> None:
     assert (unpacker.take("u8", 100_000) == slow).all()
     with pytest.raises(Reject, match="missing"):
         unpacker.take("i8", 1)
-
-
-def test_an_empty_stage_has_a_snapshot() -> None:
-    """Before the first message, too."""
-    own, other = Measure(DetectParams()), Measure(DetectParams())
-    other.restore(own.snapshot())
-    assert other.snapshot() == own.snapshot()

@@ -240,14 +240,3 @@ def test_a_host_is_sent_when_one_of_its_rails_is_slow_and_ten_windows_after() ->
     assert (first.port, first.metric) == (("e0", "e1"), (Metric.TX_BYTES, Metric.SPEED_BPS))
     assert first.value[0] > 1.2 * first.value[1] > 0
     assert first.value[2:] == (4e11, 4e11)
-
-
-def test_windows_of_hosts_outlive_a_restart() -> None:
-    """Restored between any two readings, the same is sent."""
-    messages = _rails((2e11, 2e11), turns=30, far=0.5)
-    expected = _compared(stage(), messages)
-    for cut in range(8, 20):
-        first, second = stage(), stage()
-        found = _compared(first, messages[:cut])
-        second.restore(first.snapshot())
-        assert [*found, *_compared(second, messages[cut:])] == expected

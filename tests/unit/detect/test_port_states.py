@@ -149,16 +149,6 @@ def _faulty() -> SmallWorld:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("size", [3, 20, 1000])
-def test_the_size_of_batches_changes_no_final_state(size: int) -> None:
-    """The records of a fetch decide only how many of the states in between are sent."""
-    messages = in_order(_faulty().rounds(1000))
-    single, batched = stage(), stage()
-    expected = _final(emitted(single, messages))
-    found = [m for i in range(0, len(messages), size) for m in published(batched.process(messages[i : i + size]))]
-    assert _final(found) == expected
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_readings_within_the_lateness_changes_no_final_state(seed: int) -> None:
     """Late readings show when a port changed, not another state in the end."""
