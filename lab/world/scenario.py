@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from lab.world.collector_outages import CollectorOutage, as_fault, inject_outages
 from lab.world.columns import LINE_BPS
 from lab.world.delivery_model import Cadence, DeliveryModel
 from lab.world.effects import CounterIncrement, Effect, Interval, SignalLoss
@@ -100,6 +101,8 @@ _RESTARTS_PER_LEAF_DAY = 1 / 30
 """Over days each leaf restarts once a month for a new version (choice)."""
 _RESTARTS = 0xD0
 """The name of the restarts' stream of random numbers."""
+_OUTAGES = 0xC0
+"""The name of the collectors' outages' stream of random numbers."""
 _FAULTS_PER_SERVER_DAY = 1 / (5 * 400)
 """One network fault in 5 days on 400 servers (DETECTION 3, "Base rate")."""
 
@@ -117,6 +120,8 @@ class ScenarioSpec:
     planes: int = 1
     has_pause: bool = True
     """False if the fabric relies on congestion control, and no port pauses another."""
+    killed_min: tuple[float, ...] = ()
+    """For each length in minutes, one collector of switches is killed for so long."""
 
     @property
     def delivery(self) -> DeliveryModel:
@@ -149,6 +154,7 @@ class Scenario:
     telemetry: Telemetry
     shut_ports: list[Truth]
     """The links that are down because a port was shut, as a link/down at that port; none of them is a fault."""
+    outages: tuple[CollectorOutage, ...] = ()
 
 
 def build(spec: ScenarioSpec) -> Scenario:
@@ -178,8 +184,9 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     faults = list(_inject_faults(spec, placer, within))
     negative_cases, more = _inject_negative_cases(spec, placer, within)
     negative_cases["host-in-maintenance"] = len(maintained)
-    faults += _inject_from_own_streams(spec, placer, within)
-    faults += _inject_restarts(spec, placer, within)
+    faults += [*_inject_from_own_streams(spec, placer, within), *_inject_restarts(spec, placer, within)]
+    outages = _inject_outages(spec, placer, within)
+    faults += map(as_fault, outages)
     if not spec.has_pause:
         faults, more = [fault_without_pause(fault) for fault in faults], effects_without_pause(more)
     effects += more + [effect for fault in faults for effect in fault.effects]
@@ -194,7 +201,7 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
         for effect in effects
         if isinstance(effect, SignalLoss) and effect.disabled_port is not None
     ]
-    return Scenario(within, whole, topology, faults, negative_cases, telemetry, shut_ports)
+    return Scenario(within, whole, topology, faults, negative_cases, telemetry, shut_ports, outages)
 
 
 def _inject_faults(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:
@@ -227,6 +234,13 @@ def _inject_restarts(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) 
     for _ in range(int(placer.rng.poisson(spec.days * placer.tiers.count("T0") * _RESTARTS_PER_LEAF_DAY))):
         yield restart(placer, within, "T0")
     placer.rng = shared
+
+
+def _inject_outages(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> tuple[CollectorOutage, ...]:
+    shared, placer.rng = placer.rng, np.random.default_rng([spec.seed, _OUTAGES])
+    outages = tuple(inject_outages(placer, within, spec.killed_min))
+    placer.rng = shared
+    return outages
 
 
 def _inject_negative_cases(

@@ -13,8 +13,9 @@ from functools import cache
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from streams.instrument.shipped import shipped
+from streams.notify.page import MAX_NAMES, page_text, who_is_hit
 from streams.notify.params import NotifyParams
-from streams.wire.models import BlastRadius, Finding, Status, Subject
+from streams.wire.models import Finding, Status, Subject
 
 SOURCE = "railsight"
 """The label `source` of our alerts; a restarted notifier finds its alerts in Alertmanager by it and `cluster`."""
@@ -30,8 +31,6 @@ _LINKS = frozenset({"finding_url", "runbook_url", "dashboard_url"})
 _REPLACED = {"<": "\u2039", "://": ": //", "](": "] (", "@": "\uff20"}
 _MARKUP = re.compile(r"<(?=[!@#/A-Za-z])|://|\]\(|@(?=channel|here|everyone|all)")
 """Texts from which Slack, Mattermost, Teams or HTML make a link, a mention or a tag."""
-
-_MAX_NAMES = 5  # hosts and jobs by name in one line of a pager
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def subject_labels(subject: Subject, jobs: tuple[str, ...] = ()) -> dict[str, st
         "pod": subject.pod,
         "rail": "" if subject.rail is None else str(subject.rail),
         "plane": "" if subject.plane is None else str(subject.plane),
-        "job": ",".join(jobs[:_MAX_NAMES]),
+        "job": ",".join(jobs[:MAX_NAMES]),
     }
     return {name: without_markup(value) for name, value in labels.items() if value}
 
@@ -124,32 +123,47 @@ def page_alert(alert: Alert, started_at_ns: int) -> Alert:
     return replace(alert, labels=labels, starts_at_ns=min(started_at_ns, alert.starts_at_ns))
 
 
+def follow_up_alert(page: Alert, number: int) -> Alert:
+    """Return the follow-up of a page, whose extent has grown: Alertmanager notifies the group again with it."""
+    return replace(page, labels={**page.labels, "follow_up": str(number)})
+
+
 def explained_alert(alert: Alert) -> Alert:
     """Return the mark of a child finding, by which an inhibition rule of Alertmanager mutes the child's alert."""
     labels = {name: alert.labels[name] for name in ("source", "cluster", "finding_id") if name in alert.labels}
     return replace(alert, labels={**labels, "alertname": "FindingExplained", "kind": "explained"})
 
 
-def build_annotations(finding: Finding, params: NotifyParams) -> dict[str, str]:
-    """Return the annotations as plain text, without empty annotations."""
+def build_annotations(finding: Finding, params: NotifyParams, no_page: str = "") -> dict[str, str]:
+    """Return the annotations as plain text, without empty annotations; `no_page` is why it pages no more."""
     summary = finding.summary or f"{finding.condition.slug} on {finding.subject.id}"
+    if finding.status is Status.RETRACTED:
+        summary = f"Retracted: {summary}"
+    runbook, steps = runbook_link(finding, params), first_steps(finding.condition.slug)
+    board = allowed_link(finding.dashboard_url, params) or _dashboard(finding, params.dashboard_url)
     annotations = {
-        "summary": f"Retracted: {summary}" if finding.status is Status.RETRACTED else summary,
+        "summary": f"No page any more, {no_page}: {summary}" if no_page else summary,
         "severity": finding.severity.name.lower(),
         "started_at": rfc3339(finding.started_at_ns),
         "parent_id": finding.parent_id,
         "cause": finding.cause.label,
         "evidence": _evidence(finding, params.evidence_lines),
-        "blast_radius": _blast_radius(finding.blast_radius),
-        "unseen": ", ".join(finding.coverage.missing[:_MAX_NAMES]) if finding.coverage else "",
+        "blast_radius": who_is_hit(finding.blast_radius),
+        "unseen": ", ".join(finding.coverage.missing[:MAX_NAMES]) if finding.coverage else "",
         "confidence": "" if finding.confidence is None else f"{finding.confidence:.2f}",
         "explain": f"railsight explain {finding.id}",
         "finding_url": _finding_url(finding, params),
-        "runbook_url": (runbook := runbook_link(finding, params)),
-        "what_to_do": "" if runbook else first_steps(finding.condition.slug),
-        "dashboard_url": allowed_link(finding.dashboard_url, params) or _dashboard(finding, params.dashboard_url),
+        "runbook_url": runbook,
+        "what_to_do": "" if runbook else steps,
+        "dashboard_url": board,
     }
-    return {name: value if name in _LINKS else without_markup(value) for name, value in annotations.items() if value}
+    shown = {name: value if name in _LINKS else without_markup(value) for name, value in annotations.items() if value}
+    text = without_markup(page_text(finding, steps, no_page))
+    return shown | {"page": "\n".join([text, *_link_lines({"Board": board, "Runbook": runbook})])}
+
+
+def _link_lines(links: Mapping[str, str]) -> list[str]:
+    return [f"{name}: {link}" for name, link in links.items() if link]
 
 
 def without_markup(text: str) -> str:
@@ -162,24 +176,6 @@ def _evidence(finding: Finding, lines: int) -> str:
     if len(statements) > lines:
         statements[lines:] = [f"- and {len(statements) - lines} more"]
     return "\n".join(statements)
-
-
-def _blast_radius(radius: BlastRadius | None) -> str:
-    if radius is None:
-        return ""
-    parts = [
-        f"{kind} {_join_names(names)}" for kind, names in (("jobs", radius.jobs), ("hosts", radius.hosts)) if names
-    ]
-    if radius.gpus is not None:
-        parts.append(f"{radius.gpus} GPUs")
-    if radius.capacity_lost_ratio is not None:
-        parts.append(f"{radius.capacity_lost_ratio:.0%} of their capacity lost")
-    return "; ".join(parts)
-
-
-def _join_names(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def _finding_url(finding: Finding, params: NotifyParams) -> str:

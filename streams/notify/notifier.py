@@ -2,11 +2,12 @@
 
 An open finding has one alert with constant labels. After the finding was CRITICAL, not shadow and without a parent for
 `hold_s`, it has a second alert, its page, unless maintenance or an acknowledgement covers it. While its parent is open,
-it has another alert, the mark by which Alertmanager mutes it. The hold is measured by arrival (the broker's time of the
-record), not by event time: a page must be sent even if the watermark does not advance, and a finding in a backlog that
-opens and ends within a second must not page. Posted alerts are recorded by label set. An alert that is no longer
-desired is ended, and its end is repeated for `resolved_s`, because Alertmanager may stop before it notifies, or process
-a delayed post after it.
+it has another alert, the mark by which Alertmanager mutes it. A page whose extent has doubled gets a follow-up, one
+more alert of its group, by which Alertmanager notifies it again; it ends with the page. The hold is measured by arrival
+(the broker's time of the record), not by event time: a page must be sent even if the watermark does not advance, and a
+finding in a backlog that opens and ends within a second must not page. Posted alerts are recorded by label set. An
+alert that is no longer desired is ended, and its end is repeated for `resolved_s`, because Alertmanager may stop before
+it notifies, or process a delayed post after it.
 
 A subject (a finding, a remediation, the watchdog) is evaluated when it changes, when its hold ends, and when its alert
 is due for repetition. All findings are evaluated when a control arrives, begins, ends or is removed. Without these
@@ -25,9 +26,11 @@ from streams.notify.alert import (
     build_alert,
     build_annotations,
     explained_alert,
+    follow_up_alert,
     location_labels,
     page_alert,
 )
+from streams.notify.page import Extent, extent_of
 from streams.notify.params import NotifyParams
 from streams.notify.remediation_alerts import RemediationAlerts
 from streams.notify.watchdog import WATCHDOG, Watchdog
@@ -59,6 +62,8 @@ class Notifier:
     _closed: dict[str, tuple[int, Finding | None, int]] = field(default_factory=dict)
     """Finding id -> the highest revision, the last finding if it is known, and the time of its end."""
     _pageable_since_ns: dict[str, int] = field(default_factory=dict)
+    _extents: dict[str, list[Extent]] = field(default_factory=dict)
+    """Finding id -> the extent of its page and of each follow-up, the largest so far."""
     _locations: dict[str, dict[str, str]] = field(default_factory=dict)
     _children: dict[str, set[str]] = field(default_factory=dict)
     """Parent id -> its open child findings."""
@@ -120,6 +125,9 @@ class Notifier:
             identity = alert.labels.get("finding_id", "")
             if alert.labels.get("kind") == "page" and identity in self._pageable_since_ns:
                 self._pageable_since_ns[identity] = 0
+                texts = 1 + int(alert.labels.get("follow_up", 0))
+                extents = self._extents.setdefault(identity, [])
+                extents += [extent_of(self._open[identity])] * (texts - len(extents))
             if identity in self._open and alert.labels.get("kind") == "finding":
                 self._locations[identity] = {
                     name: alert.labels[name] for name in LOCATION_LABELS if name in alert.labels
@@ -273,6 +281,7 @@ class Notifier:
 
     def _close(self, identity: str, revision: int, last: Finding | None, at_ns: int) -> None:
         self._pageable_since_ns.pop(identity, None)
+        self._extents.pop(identity, None)
         self._locations.pop(identity, None)
         self._closed[identity] = (revision, last, at_ns)
         while len(self._closed) > _MAX_CLOSED:
@@ -302,12 +311,21 @@ class Notifier:
         if (
             since_ns is not None
             and now_ns - since_ns >= self._hold_ns
-            and not is_silenced(finding, self._controls.values(), now_ns)
+            and silencing_control(finding, self._controls.values(), now_ns) is None
         ):
-            return [alert, page_alert(alert, finding.started_at_ns)]
+            return [alert, *self._page_alerts(finding, page_alert(alert, finding.started_at_ns))]
+        self._extents.pop(identity, None)
         parent = self._open.get(finding.parent_id)
         # A shadow parent has no alert, so it must not mute its children.
         return [alert, explained_alert(alert)] if parent is not None and not parent.shadow else [alert]
+
+    def _page_alerts(self, finding: Finding, page: Alert) -> list[Alert]:
+        """Return the page and a follow-up for each time that its extent doubled."""
+        now = extent_of(finding)
+        extents = self._extents.setdefault(finding.id, [now])
+        if extents[-1].has_doubled(now):
+            extents.append(extents[-1].with_largest(now))
+        return [page, *(follow_up_alert(page, number) for number in range(1, len(extents)))]
 
     def _must_post(self, posted: _Posted | None, alert: Alert, now_ns: int) -> bool:
         if posted is None or posted.drop_at_ns or posted.alert.annotations != alert.annotations:
@@ -323,8 +341,19 @@ class Notifier:
         if alert.labels.get("kind") == "remediation":
             last, at_ns = None, now_ns
         annotations = build_annotations(last, self.params) if last is not None else None
+        if (finding := self._open.get(alert.labels.get("finding_id", ""))) and alert.labels.get("kind") == "page":
+            annotations = build_annotations(finding, self.params, self._why_no_page(finding, now_ns))
         # A device's clock may be ahead of ours and must not delay the end.
         return alert.ended(min(at_ns, now_ns), annotations)
+
+    def _why_no_page(self, finding: Finding, now_ns: int) -> str:
+        """Return why an open finding does not page now."""
+        if (control := silencing_control(finding, self._controls.values(), now_ns)) is not None:
+            by = f" by {control.actor}" if control.actor else ""
+            return f"acknowledged{by}" if control.kind is ControlKind.ACKNOWLEDGE else "in maintenance"
+        if finding.severity is not Severity.CRITICAL:
+            return f"its severity is {finding.severity.name}"
+        return f"finding {finding.parent_id[:12]} explains it" if finding.parent_id else "it is held back"
 
 
 def _subject_of(alert: Alert) -> str:
@@ -334,11 +363,11 @@ def _subject_of(alert: Alert) -> str:
     return alert.labels.get("remediation_id") or alert.labels.get("finding_id", "")
 
 
-def is_silenced(finding: Finding, controls: Iterable[Control], now_ns: int) -> bool:
-    """Return whether an active control prevents this finding from paging; of a job, only if it affects no other."""
+def silencing_control(finding: Finding, controls: Iterable[Control], now_ns: int) -> Control | None:
+    """Return an active control that prevents this finding from paging; one of a job only if it affects no other."""
     jobs = finding.blast_radius.jobs if finding.blast_radius is not None else ()
     names = subject_names(finding.subject) | {f"job:{job}" for job in jobs if len(jobs) == 1}
-    return any(is_active(control, now_ns) and _covers(control, finding, names) for control in controls)
+    return next((one for one in controls if is_active(one, now_ns) and _covers(one, finding, names)), None)
 
 
 def _covers(control: Control, finding: Finding, names: frozenset[str]) -> bool:

@@ -37,6 +37,9 @@ _PROBLEM_OF_STATE: Mapping[RemediationState, Problem] = {
 _LASTS = (Problem.WAITING, Problem.ESCALATED)
 """Problems without a time limit, which only a person or the life cycle ends."""
 
+_PLANNED_GUARDS = frozenset({3, 4})
+"""The guards of maintenance and exclusion: their denials were planned, and need no person."""
+
 _STATEMENT: Mapping[Problem, str] = {
     Problem.WAITING: "waits for an approval",
     Problem.DENIED: "is denied",
@@ -114,6 +117,8 @@ class RemediationAlerts:
         problem = _problem_at_rest(entry.remediation)
         if not _has_state(entry.remediation):
             problem = self._problem_without_state(entry, now_ns)
+        if problem is Problem.DENIED and entry.remediation.guard in _PLANNED_GUARDS:
+            return None
         if problem is not None and problem not in _LASTS and now_ns >= self._limit_ns(entry):
             if not _has_state(entry.remediation):
                 self._close(identity, entry.remediation.revision)

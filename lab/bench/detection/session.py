@@ -13,6 +13,7 @@ from lab.bench.detection.hidden_faults import without_hidden
 from lab.bench.detection.outcome import Outcome, TrialSpec, named_senders
 from lab.bench.detection.render import as_dict, lines
 from lab.bench.detection.source_ablation import SourceAblation
+from lab.world.collector_outages import dated_later, unread_reason
 from lab.world.delivery_model import Cadence
 from lab.world.fault_placement import NoRoom
 from lab.world.faults import FAULT_OF, FAULTS
@@ -69,15 +70,17 @@ def run(spec: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
     arriving = received(fabric, without_source(batches, spec.without, scenario.within.start_ns))
     observer.follow(driver, arriving)
     findings = list(observer.findings.values())
+    topology, outages = scenario.topology, scenario.outages
     injections = [
         spec.with_tolerances(
             replace(fault, ground_truths=tuple(known.at_reported_device(findings) for known in fault.ground_truths))
         )
-        for fault in scenario.faults
+        for fault in (dated_later(fault, topology, outages) for fault in scenario.faults)
     ]
     truths = [(injection, own) for injection in injections for own in injection.truths]
     scored = score(observer.revisions, [truth for _, truth in truths], settings.notify.hold_s)
-    result = without_hidden(scored, truths, fabric, scenario.topology, scenario.shut_ports)
+    shown = replace(fabric, hidden=lambda *at: fabric.hidden(*at) or unread_reason(at[0], topology, outages))
+    result = without_hidden(scored, truths, shown, topology, scenario.shut_ports)
     return Outcome(
         spec, injections, result.score, observer.findings,
         observer.first_published_ns, observer.pages, telemetry.report_delays_ns, telemetry.counts,
@@ -138,6 +141,7 @@ class DetectionOptions(NamedTuple):
     conditions: Sequence[str]
     without: str
     fabric: str = "all"
+    killed_min: Sequence[float] = ()
 
 
 class DetectionResult(NamedTuple):
@@ -183,5 +187,6 @@ def _trial_spec(options: DetectionOptions) -> TrialSpec:
         faults,
         own.planes,
         own.has_pause,
+        tuple(options.killed_min),
         options.fabric,
     )

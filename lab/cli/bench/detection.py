@@ -31,6 +31,9 @@ def detection(
             help="all, planes, planes8, snmp, slow, no-pause, infiniband or nic: the sources, and how often they read."
         ),
     ] = "all",
+    killed: Annotated[
+        list[float] | None, typer.Option(help="Kill a collector of switches for so many minutes; repeatable.")
+    ] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,7 +44,7 @@ def detection(
     from lab.bench.detection.session import DetectionOptions, run_detection
     from streams.cli.options import settings_of
 
-    options = DetectionOptions(gpus, seed, each, days, cadence, nic_cadence, only or (), without, fabric)
+    options = DetectionOptions(gpus, seed, each, days, cadence, nic_cadence, only or (), without, fabric, killed or ())
     with measured("bench detection", gpus * each * 5e-3 if not days else gpus * days * 0.1) as run:
         result = run_detection(options, settings_of(config))
     print_result(result.values, result.lines, as_json=as_json, is_passed=result.values["fine"], speed=run.speed)

@@ -10,7 +10,7 @@ from streams.notify.alertmanager import Alertmanager
 from streams.notify.notifier import Notifier
 from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
-from streams.wire.models import Finding, Severity, Status, Subject
+from streams.wire.models import BlastRadius, Finding, Severity, Status, Subject
 from tests.fixtures.notify_examples import finding
 from tests.fixtures.ports import free_port
 from tests.integration.notify.conftest import Receivers, Server, until
@@ -99,6 +99,28 @@ async def test_a_cause_is_notified_once_without_its_children(
     assert not receivers.to("none", "resolved")
 
 
+async def test_on_call_is_notified_again_when_the_extent_doubles(alertmanager: Server, receivers: Receivers) -> None:
+    """Another message of the same group, which is the same incident, has the new extent; other changes are none."""
+    params = params_for(alertmanager)
+    notifier = Notifier(params)
+    async with Alertmanager(params) as client:
+        notifier.process(now_finding(blast_radius=BlastRadius(("h1",), ("j1",))), time.time_ns())
+        await post_due(notifier, client, HOLD_S + 0.3)
+        await until(lambda: receivers.to("on-call"))
+        for revision, hosts in ((2, ("h1",)), (3, ("h1", "h2", "h3"))):
+            changed = now_finding(revision=revision, summary=f"{revision}", blast_radius=BlastRadius(hosts, ("j1",)))
+            notifier.process(changed, time.time_ns())
+            await post_due(notifier, client, 2)
+        await until(lambda: len(receivers.to("on-call")) > 1)
+        notifier.process(now_finding(revision=4, status=Status.RESOLVED, resolved_at_ns=time.time_ns()), time.time_ns())
+        await post_due(notifier, client)
+        await until(lambda: receivers.to("on-call", "resolved"))
+    assert [one["status"] for one in receivers.to("on-call")] == ["firing", "firing", "resolved"]
+    first, second = receivers.to("on-call", "firing")
+    assert first["groupKey"] == second["groupKey"]
+    assert "hosts h1, h2, h3" in second["commonAnnotations"]["page"]
+
+
 async def test_a_change_of_severity_ends_the_page_and_repeats_nothing_else(
     alertmanager: Server, receivers: Receivers
 ) -> None:
@@ -137,9 +159,10 @@ async def test_one_member_of_a_cluster_is_enough(alertmanager: Server) -> None:
     unavailable = f"http://127.0.0.1:{free_port()}"
     params = params_for(alertmanager).model_copy(update={"alertmanagers": (unavailable, alertmanager.url)})
     notifier = Notifier(params)
-    notifier.process(now_finding(), time.time_ns())
+    now_ns = time.time_ns()
+    notifier.process(now_finding(), now_ns)
     async with Alertmanager(params) as client:
-        await client.post(notifier.due(time.time_ns()))
+        await client.post(notifier.due(now_ns))
         assert len(await client.active_alerts()) == 1
     async with Alertmanager(params.model_copy(update={"alertmanagers": (unavailable,)})) as client:
         with pytest.raises(Retry):

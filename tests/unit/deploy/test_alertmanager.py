@@ -48,9 +48,9 @@ def test_the_example_has_the_shipped_routes_and_a_use_for_each_receiver() -> Non
     ("labels", "receivers"),
     [
         ({"kind": "page", "page": "true", "condition": "link/flap"}, "on-call"),
-        ({"kind": "finding", "condition": "link/down"}, "noc"),
-        ({"kind": "finding", "condition": "link/flap"}, "repair-desk,noc"),
-        ({"kind": "finding", "condition": "fleet/version-drift"}, "repair-desk,noc"),
+        ({"kind": "finding", "condition": "link/down"}, "digest,noc"),
+        ({"kind": "finding", "condition": "link/flap"}, "digest,repair-desk,noc"),
+        ({"kind": "finding", "condition": "fleet/version-drift"}, "digest,repair-desk,noc"),
         ({"kind": "explained"}, "none"),
         ({"kind": "watchdog", "alertname": "RailsightWatchdog"}, "watchdog"),
         ({"kind": "remediation", "alertname": "RemediationWaiting", "action": "drain_link"}, "approvals"),

@@ -115,7 +115,55 @@ def test_annotations_have_summary_evidence_and_blast_radius() -> None:
         "confidence": "0.90",
         "explain": "railsight explain f1",
         "what_to_do": first_steps("link/down"),
+        "page": PAGE,
     }
+
+
+PAGE = """\
+CRITICAL: host-1 rail 4 has no link
+Where: host-1 port eth4 to leaf-2 port Ethernet1/1, rail 4, plane 0, pod-1
+Hit: jobs llama-7; hosts host-1; 8 GPUs; 12% of their capacity lost
+Since: 2027-01-15 08:00:00Z
+Cause: cable
+First: A host has lost a rail: inform the owners of the jobs that the finding names, and move them or cordon the host. \
+A switch has too few paths: drain nothing more there until the link is back.
+Acknowledge: railsight ack f1
+More: railsight explain f1"""
+GRAFANA, RUNBOOKS = "https://grafana.example", "https://docs.example/runbooks"
+
+
+@pytest.mark.parametrize(
+    ("changes", "no_page", "first", "has_step"),
+    [
+        ({}, "", "CRITICAL: host-1 rail 4 has no link", True),
+        ({}, "acknowledged by anna", "NO PAGE ANY MORE, acknowledged by anna: host-1 rail 4 has no link", False),
+        (
+            {"resolved_at_ns": T0 + 90 * S, "status": Status.RESOLVED},
+            "",
+            "OVER after 1m30s: host-1 rail 4 has no",
+            False,
+        ),
+        ({"status": Status.RETRACTED}, "", "RETRACTED, it was no fault: host-1 rail 4 has no link", False),
+    ],
+)
+def test_a_page_begins_with_its_state_and_ends_with_its_links(
+    changes: dict[str, Any], no_page: str, first: str, has_step: bool
+) -> None:
+    """A fault that is over, or needs no page any more, has no step."""
+    made = build_annotations(finding(**changes), params(dashboard_url=GRAFANA, runbooks_url=RUNBOOKS), no_page)["page"]
+    assert made.startswith(first)
+    assert ("\nFirst: " in made, "\nAcknowledge: " in made) == (has_step, has_step)
+    assert [line.partition(": ")[0] for line in made.splitlines()[-3:]] == ["More", "Board", "Runbook"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [(Cause.COLLECTOR, "collector: restart it"), (Cause.PATH, "path, login refused"), (Cause.UNKNOWN, "collector: ")],
+)
+def test_the_first_step_is_the_one_of_the_cause(cause: Cause, expected: str) -> None:
+    """A runbook has a step for a cause, else its first step counts."""
+    stale = finding(condition=Condition.TELEMETRY_STALE, cause=cause)
+    assert f"\nFirst: {expected}" in build_annotations(stale, params())["page"]
 
 
 def test_links_to_runbook_dashboard_and_finding() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streams.notify.alert import Alert
 from streams.notify.notifier import Notifier
-from streams.wire.models import Control, ControlKind, Finding, Severity, Status, Subject
+from streams.wire.models import BlastRadius, Control, ControlKind, Finding, Severity, Status, Subject
 from tests.fixtures.notify_examples import T0, S, control, finding, params, resolved
 
 NOW = T0 + 31 * S
@@ -324,3 +324,60 @@ def test_an_open_finding_has_one_alert_and_an_ended_one_has_none(
         assert sorted(a.labels["finding_id"] for a in active if a.labels["kind"] == "finding") == open_ids
         assert {a.labels["finding_id"] for a in active} <= set(open_ids)
     assert notifier.due(now) == []
+
+
+def follow_ups(notifier: Notifier) -> list[str]:
+    return sorted(a.labels["follow_up"] for a in notifier.desired_alerts.values() if "follow_up" in a.labels)
+
+
+def radius(hosts: int, jobs: int = 1, lost: float = 0.125) -> BlastRadius:
+    return BlastRadius(tuple(f"h{n}" for n in range(hosts)), tuple(f"j{n}" for n in range(jobs)), 8 * hosts, lost)
+
+
+@pytest.mark.parametrize(
+    ("extents", "expected"),
+    [
+        ([radius(1), radius(1)], []),
+        ([radius(4), radius(7)], []),
+        ([radius(4), radius(8)], ["1"]),
+        ([radius(4), radius(8), radius(4), radius(8)], ["1"]),
+        ([radius(4), radius(8), radius(16)], ["1", "2"]),
+        ([radius(4, 0), radius(4, 1)], ["1"]),
+        ([radius(4, lost=0.125), radius(4, lost=0.25)], ["1"]),
+        ([None, radius(4)], ["1"]),
+    ],
+)
+def test_a_page_is_followed_up_when_its_extent_doubles(extents: list[BlastRadius | None], expected: list[str]) -> None:
+    """Hosts, jobs and lost capacity count; a takeover repeats none, and the end of the page ends them."""
+    notifier = make_notifier()
+    for revision, extent in enumerate(extents, 1):
+        notifier.process(finding(revision=revision, blast_radius=extent), NOW)
+        post_due(notifier, NOW + (20 + revision) * S)
+    assert follow_ups(notifier) == expected
+    successor = make_notifier(finding(revision=len(extents), blast_radius=extents[-1]))
+    successor.restore(list(notifier.desired_alerts.values()), NOW + 60 * S)
+    post_due(successor, NOW + 60 * S)
+    assert follow_ups(successor) == expected
+    for one in (notifier, successor):
+        one.process(finding(revision=99, severity=Severity.WARNING), NOW + 70 * S)
+        post_due(one, NOW + 70 * S)
+        assert (follow_ups(one), active_kinds(one)) == ([], ["finding"])
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (finding(revision=2, severity=Severity.WARNING), "its severity is WARNING"),
+        (finding(revision=2, parent_id="p1"), "finding p1 explains it"),
+        (control(ControlKind.ACKNOWLEDGE, "f1"), "acknowledged by anna"),
+        (control(ControlKind.MAINTENANCE, "host-1"), "in maintenance"),
+    ],
+)
+def test_the_end_of_a_page_of_an_open_finding_has_its_reason(message: Finding | Control, reason: str) -> None:
+    """A receiver shows the end as resolved, although the fault is not."""
+    notifier = make_notifier(finding())
+    post_due(notifier, NOW + 15 * S)
+    notifier.process(message, NOW + 20 * S)
+    (ended,) = [one for one in post_due(notifier, NOW + 20 * S) if one.ends_at_ns <= NOW + 20 * S]
+    assert ended.annotations["page"].startswith(f"NO PAGE ANY MORE, {reason}: host-1 rail 4 has no link")
+    assert ended.annotations["summary"] == f"No page any more, {reason}: host-1 rail 4 has no link"

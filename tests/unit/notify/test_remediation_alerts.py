@@ -58,6 +58,17 @@ def test_a_state_has_its_alert(state: State, expected: list[str]) -> None:
     assert names(notifier) == []
 
 
+@pytest.mark.parametrize(
+    ("guard", "expected"), [(3, []), (4, []), (1, ["RemediationDenied"]), (8, ["RemediationDenied"])]
+)
+@pytest.mark.parametrize("state", [State.DENIED, State.STATE_UNSPECIFIED])
+def test_a_denial_for_planned_work_has_no_alert(guard: int, expected: list[str], state: State) -> None:
+    """Maintenance and exclusions are planned; the kill switch and the limits of capacity are not."""
+    notifier = make_notifier(remediation(state=state, verdict=Verdict.DENIED, guard=guard))
+    post_due(notifier, T0 + S)
+    assert names(notifier) == expected
+
+
 def test_every_state_is_considered() -> None:
     """A new state needs a decision here."""
     assert len(State) == 16
