@@ -19,7 +19,6 @@ import numpy as np
 
 from streams.decide.state import TargetKind
 from streams.fabric.graph import ABSENT, Floats, Graph, Ints, Mask
-from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology, TopologyLink
 
 
@@ -164,26 +163,26 @@ class Capacity:
             if device.maintenance_until is not None
         )
         """The devices that the inventory has in maintenance, and the end of each maintenance."""
-        self.device_of = {name: name for name in topology.devices}
-        self.device_of |= {device_id(name): name for name in topology.devices}
-        """The name of each device by its name and its subject id."""
-        self._pod_of = {name: pod for pod in graph.pods for name in (pod, f"pod:{pod}")}
-        self._plane_of = {f"plane:{plane}": plane for plane in np.unique(graph.plane).tolist() if plane != ABSENT}
-        self._members: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
+        self._links_of = topology.links_of
+        self._pod_numbers = {name: number for number, pod in enumerate(graph.pods) for name in (pod, f"pod:{pod}")}
 
     def population(self, kind: TargetKind, pod: str | None = None) -> int:
         """Return the number of links or of hosts in a pod, or in the fabric."""
         return self._population.get((kind, pod), 0)
 
-    def links_of_groups(self, names: Collection[str]) -> frozenset[str]:
-        """Return the ids of all links of the given pods and planes, named by their subject ids."""
-        groups = frozenset(name for name in names if name in self._pod_of or name in self._plane_of)
-        if groups != self._members[0]:
-            pods = {self._pod_of.get(name) for name in groups} - {None}
-            planes = {self._plane_of.get(name) for name in groups} - {None}
-            members = (link.id for link in self.graph.links if link.pod in pods or link.plane in planes)
-            self._members = groups, frozenset(members)
-        return self._members[1]
+    def links_named(self, name: str) -> set[str]:
+        """Return a name as the id of a link, with the links of the device, pod, plane or rail that has the name."""
+        graph, (kind, _, part) = self.graph, name.partition(":")
+        host, _, rail = part.rpartition("/")
+        found = {name, *(link.id for link in self._links_of.get(name.removeprefix("device:"), ()))}
+        if kind == "rail":
+            found.update(link.id for link in self._links_of.get(host, ()) if str(link.rail) == rail)
+        columns = {"plane": graph.plane, "rail": graph.rail}
+        masks = [columns[kind] == int(part)] if kind in columns and part.isdecimal() else []
+        if (pod := self._pod_numbers.get(name)) is not None:
+            masks.append(graph.pod == pod)
+        found.update(graph.links[number].id for mask in masks for number in np.flatnonzero(mask).tolist())
+        return found
 
     def number_of(self, link: TopologyLink) -> int | None:
         """Return the number of a link between two tiers of switches; None for any other link."""

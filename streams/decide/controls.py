@@ -7,8 +7,9 @@ nothing, and its answer has the reason. A control belongs to the device or link 
 arrived; it follows the name, and never holds for another one that has the name now.
 """
 
-from collections import defaultdict
+import heapq
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -75,8 +76,16 @@ class Controls:
         """Control id -> the identity of its subject, if the inventory has one."""
         self._strict = strict
         self._pruned_ns = 0
+        self._clear()
+
+    def _clear(self) -> None:
         self._controls: dict[str, Control] = {}
-        self._by_subject: dict[tuple[ControlKind, str], dict[str, Control]] = defaultdict(dict)
+        self._in_effect: dict[ControlKind, dict[str, dict[str, Control]]] = {kind: {} for kind in SCOPED}
+        """Kind -> subject -> id -> a control that applies at `_now_ns`."""
+        self._now_ns = 0
+        self._begins: list[tuple[int, str]] = []
+        self._ends: list[tuple[int, str]] = []
+        self._changes: list[tuple[str, int]] = []
 
     def update(self, control: Control, identity: Identity = ()) -> str:
         """Apply a record of the topic, whose subject has an identity; return the reason if it is refused, or "".
@@ -119,7 +128,7 @@ class Controls:
             if (now := name(control.subject_id, known)) != control.subject_id:
                 moved.append(replace(control, subject_id=now))
         for control in moved:
-            self._withdraw(control.id)
+            self._withdraw(self._controls[control.id])
             self._add(control)
         return moved
 
@@ -149,13 +158,16 @@ class Controls:
         """Return an active exclusion of a target, addressed as in a maintenance."""
         return self._active(ControlKind.EXCLUDE, subject_names(target, self.topology, now_ns), now_ns)
 
-    def maintained(self, now_ns: int) -> frozenset[str]:
+    def maintained(self, now_ns: int) -> AbstractSet[str]:
         """Return the subjects of all active maintenances."""
-        return frozenset(
-            subject
-            for (kind, subject), controls in self._by_subject.items()
-            if kind is ControlKind.MAINTENANCE and any(_applies(control, now_ns) for control in controls.values())
-        )
+        self._advance(now_ns)
+        return self._in_effect[ControlKind.MAINTENANCE].keys()
+
+    def maintenance_changes(self, now_ns: int) -> list[tuple[str, int]]:
+        """Return the subjects whose maintenance began (1) or ended (-1) since the last call."""
+        self._advance(now_ns)
+        changes, self._changes = self._changes, []
+        return changes
 
     def in_effect(self) -> list[Control]:
         """Return the controls that apply to subjects of the inventory."""
@@ -185,8 +197,8 @@ class Controls:
 
         Earlier versions recorded the identities by subject.
         """
-        self._controls, self.identities, self.loaded = {}, {}, False
-        self._by_subject.clear()
+        self._clear()
+        self.identities, self.loaded = {}, False
         for control in controls:
             self._add(control)
             known = identities.get(control.id) or identities.get(control.subject_id)
@@ -199,24 +211,49 @@ class Controls:
 
     def _add(self, control: Control) -> None:
         self._controls[control.id] = control
-        self._by_subject[control.kind, self._subject_of(control)][control.id] = control
+        if control.kind in SCOPED:
+            heapq.heappush(self._begins, (_begin_ns(control), control.id))
 
     def _remove(self, identity: str) -> None:
-        self._withdraw(identity)
+        if (control := self._controls.pop(identity, None)) is not None:
+            self._withdraw(control)
         self.identities.pop(identity, None)
 
-    def _withdraw(self, identity: str) -> None:
-        control = self._controls.pop(identity, None)
-        if control is not None:
-            key = control.kind, self._subject_of(control)
-            del self._by_subject[key][identity]
-            if not self._by_subject[key]:
-                del self._by_subject[key]
+    def _withdraw(self, control: Control) -> None:
+        """Remove a control from those in effect, if it is one."""
+        subjects, subject = self._in_effect.get(control.kind, {}), self._subject_of(control)
+        own = subjects.get(subject, {})
+        if own.pop(control.id, None) is not None and not own:
+            del subjects[subject]
+            if control.kind is ControlKind.MAINTENANCE:
+                self._changes.append((subject, -1))
+
+    def _advance(self, now_ns: int) -> None:
+        """Apply the begins and the ends up to a time, so that the cost of a question has no share of other controls."""
+        if now_ns < self._now_ns:  # time returns to an earlier watermark after a restart
+            for known in self.in_effect():
+                self._withdraw(known)
+                self._add(known)
+        self._now_ns = now_ns
+        while self._begins and self._begins[0][0] <= now_ns:
+            control = self._controls.get(heapq.heappop(self._begins)[1])
+            if control is None or _begin_ns(control) > now_ns or has_ended(control, now_ns):
+                continue
+            own = self._in_effect[control.kind].setdefault(self._subject_of(control), {})
+            if not own and control.kind is ControlKind.MAINTENANCE:
+                self._changes.append((control.subject_id, 1))
+            own[control.id] = control
+            if control.until_ns is not None:
+                heapq.heappush(self._ends, (control.until_ns, control.id))
+        while self._ends and self._ends[0][0] <= now_ns:
+            control = self._controls.get(heapq.heappop(self._ends)[1])
+            if control is not None and has_ended(control, now_ns):
+                self._withdraw(control)
 
     def _active(self, kind: ControlKind, names: Iterable[str], now_ns: int) -> Control | None:
-        found = (control for name in names for control in self._by_subject.get((kind, name), {}).values())
-        applying = (control for control in found if _applies(control, now_ns))
-        return min(applying, key=lambda control: control.id, default=None)
+        self._advance(now_ns)
+        subjects = self._in_effect[kind]
+        return next((control for name in names for control in subjects.get(name, {}).values()), None)
 
 
 def _is_newer(control: Control, known: Control) -> bool:
@@ -226,6 +263,7 @@ def _is_newer(control: Control, known: Control) -> bool:
     return known.sent_at_ns is None and (control.at_ns or 0) > (known.at_ns or 0)
 
 
-def _applies(control: Control, now_ns: int) -> bool:
-    is_planned = control.kind is ControlKind.MAINTENANCE and (control.at_ns or 0) > now_ns + BEGIN_MARGIN_NS
-    return not is_planned and not has_ended(control, now_ns)
+def _begin_ns(control: Control) -> int:
+    """Return the time from which a control applies: only a maintenance can be planned."""
+    is_planned = control.kind is ControlKind.MAINTENANCE and control.at_ns
+    return (control.at_ns or 0) - BEGIN_MARGIN_NS if is_planned else 0

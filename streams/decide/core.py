@@ -6,12 +6,13 @@ revisions that wait to be sent.
 
 import heapq
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from streams.decide import guards, memory
 from streams.decide.controls import Controls
 from streams.decide.fabric_view import FabricView
-from streams.decide.guard_context import GuardContext, Proposal
+from streams.decide.guard_context import GuardContext, LostLinks, Proposal
 from streams.decide.guards import Decision
 from streams.decide.params import DecideParams
 from streams.decide.policy import Policy
@@ -64,12 +65,16 @@ class Core:
     """Order id -> the remediation that it belongs to."""
     recovered: dict[str, str] = field(default_factory=dict)
     """Finding id -> the remediation that was recovered without it."""
-    lost: dict[str, str] = field(default_factory=dict)
+    reported_down: dict[str, str] = field(default_factory=dict)
     """Open finding -> the link or device that it reports down."""
     miscabled: dict[str, str] = field(default_factory=dict)
     down: dict[str, Finding] = field(default_factory=dict)
     """Open findings that prove a device down."""
     _context: GuardContext | None = None
+    _lost: LostLinks | None = None
+    """The lost links of the present inventory, as of the last context."""
+    _changes: list[tuple[str, int]] = field(default_factory=list)
+    """The subjects that a finding reports down (1), or not any more (-1), since then."""
     _settled: int = 0
 
     def __post_init__(self) -> None:
@@ -190,12 +195,13 @@ class Core:
             self.down.pop(finding.id, None)
             if is_proven and not finding.is_closed:
                 self.down[finding.id] = finding
-        for conditions, subjects in ((_LOST, self.lost), ((Condition.LINK_MISCABLED,), self.miscabled)):
+        for conditions, subjects in ((_LOST, self.reported_down), ((Condition.LINK_MISCABLED,), self.miscabled)):
             if finding.condition in conditions:
-                if finding.is_closed:
-                    subjects.pop(finding.id, None)
-                else:
+                before = subjects.pop(finding.id, None)
+                if not finding.is_closed:
                     subjects[finding.id] = finding.subject.id
+                if conditions is _LOST and before != (now := subjects.get(finding.id)):
+                    self._changes += [(name, by) for name, by in ((before, -1), (now, 1)) if name is not None]
 
     def context(self) -> GuardContext:
         """Return the state of the guards' inputs now."""
@@ -205,11 +211,22 @@ class Core:
             dead = (one.subject.a for one in self.down.values() if one.started_at_ns <= latest_ns)
             self._context = GuardContext(
                 now, self.params, fabric.topology, self.controls, fabric.links, self.state.isolations,
-                fabric.capacity, frozenset(self.lost.values()) | self.controls.maintained(now),
-                frozenset(self.miscabled.values()), frozenset(end.device for end in dead if end is not None),
-                self.state.schedulers,
+                fabric.capacity, self._lost_links(), frozenset(self.miscabled.values()),
+                frozenset(end.device for end in dead if end is not None), self.state.schedulers,
             )  # fmt: skip
         return self._context
+
+    def _lost_links(self) -> AbstractSet[str]:
+        """Return the links that findings or maintenances report as lost."""
+        changes, self._changes = self._changes, []
+        changes += self.controls.maintenance_changes(self.now_ns)
+        if self._lost is None or self._lost.capacity is not self.fabric.capacity:
+            names = (*self.reported_down.values(), *self.controls.maintained(self.now_ns))
+            self._lost = LostLinks(self.fabric.capacity, names)
+        else:
+            for name, by in changes:
+                self._lost.change(name, by)
+        return self._lost.links
 
     def evaluate(self, remedy: Remedy, *, is_counted: bool = False) -> Decision:
         """Return the guards' decision; with `is_counted` the isolations already include the remediation."""

@@ -2,7 +2,8 @@
 that survives the action.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -83,6 +84,28 @@ class Proposal:
         return tuple(end.device for end in (self.target.a, self.target.z) if end is not None)
 
 
+class LostLinks:
+    """Counts the reasons why links carry nothing, whatever their ports report; a change costs its own links only."""
+
+    def __init__(self, capacity: Capacity, names: Iterable[str] = ()) -> None:
+        self.capacity = capacity
+        self._reasons: dict[str, int] = {}
+        for name in names:
+            self.change(name, 1)
+
+    @property
+    def links(self) -> AbstractSet[str]:
+        """Return the ids of the links, a view."""
+        return self._reasons.keys()
+
+    def change(self, name: str, by: int) -> None:
+        """Add or remove a reason for the links with a name: of a link, device, pod, plane or rail."""
+        for link in self.capacity.links_named(name):
+            self._reasons[link] = self._reasons.get(link, 0) + by
+            if not self._reasons[link]:
+                del self._reasons[link]
+
+
 @dataclass(slots=True)
 class Computed:
     """Results for one version of the isolations, cached."""
@@ -106,9 +129,8 @@ class GuardContext:
     isolations: Isolations
     capacity: Capacity
     """The capacity of this topology, which the guards update."""
-    lost: Collection[str] = ()
-    """Links and devices that an open finding reports down, and the subjects of all maintenances, as `subject_names`
-    names them."""
+    lost_links: AbstractSet[str] = frozenset()
+    """Links that a finding reports down, at a device that one reports down, or under a maintenance (LostLinks)."""
     miscabled: Collection[str] = ()
     """Ids of links with an open finding that their LLDP neighbors contradict the inventory."""
     dead: Collection[str] = ()
@@ -121,12 +143,10 @@ class GuardContext:
     _refreshed: set[int] = field(default_factory=set)
 
     @cached_property
-    def lost_links(self) -> frozenset[str]:
-        """Return the links that carry nothing whatever their ports report: lost links, and links of lost devices."""
-        devices = {device for device, until_ns in self.capacity.maintenance if until_ns > self.now_ns}
-        devices |= {device for name in self.lost if (device := self.capacity.device_of.get(name)) is not None}
-        links = (link.id for device in devices for link in self.topology.links_of.get(device, ()))
-        return frozenset(self.lost).union(links, self.capacity.links_of_groups(self.lost))
+    def maintained_links(self) -> frozenset[str]:
+        """Return the links of devices that the inventory has in maintenance."""
+        devices = (device for device, until_ns in self.capacity.maintenance if until_ns > self.now_ns)
+        return frozenset(link.id for device in devices for link in self.topology.links_of.get(device, ()))
 
     @cached_property
     def dead_links(self) -> frozenset[str]:
@@ -136,12 +156,17 @@ class GuardContext:
 
     def carries(self, link: TopologyLink) -> bool:
         """Return whether a link of the inventory is proven to carry traffic; isolations are not considered."""
-        return link.id not in self.link_states.blocked and link.id not in self.lost_links
+        return not any(link.id in unused for unused in self.unused)
+
+    @property
+    def unused(self) -> tuple[AbstractSet[str], ...]:
+        """Return the links that are not proven to carry, and those that carry nothing whatever their ports report."""
+        return self.link_states.blocked.keys(), self.lost_links, self.maintained_links
 
     def current_capacity(self, link: int) -> Capacity:
         """Return the capacity with the current states of all links that a decision on this link counts."""
         for pod in self.capacity.pods_of(link) - self._refreshed:
-            self.capacity.refresh(pod, self.link_states.blocked.keys(), self.lost_links)
+            self.capacity.refresh(pod, *self.unused)
             self.capacity.set_dead(pod, self.dead_links)
             self._refreshed.add(pod)
         return self.capacity
@@ -207,7 +232,7 @@ def job_without_plane(link: TopologyLink, context: GuardContext) -> str:
     jobs = topology.jobs_on((own,), context.now_ns)
     if not any(len(topology.placement.all_hosts_of(job)) > 1 for job in jobs):
         return ""
-    unused = (context.isolations.active, context.link_states.blocked, context.lost_links)
+    unused = (context.isolations.active, *context.unused)
     for other in filter(None, map(topology.links.get, chain.from_iterable(unused))):
         if other.role == HOST_LINK and other.plane == link.plane and other.lower.device != own:
             shared = set(jobs).intersection(topology.jobs_on((other.lower.device,), context.now_ns))

@@ -10,7 +10,7 @@ import pytest
 from lab.constants import params_of
 from streams.decide import guards
 from streams.decide.capacity import Capacity
-from streams.decide.guard_context import GuardContext, Proposal
+from streams.decide.guard_context import GuardContext, LostLinks, Proposal
 from streams.decide.guards import GUARDS, Decision, evaluate
 from streams.decide.params import DecideParams
 from streams.decide.state import Isolations, TargetKind
@@ -75,9 +75,10 @@ def context(top: Topology = TOP, t: float = 1_000_000, **changes: Any) -> GuardC
     """Return a context in which all is healthy, fresh and allowed; `params` changes settings."""
     params = params_of(DecideParams, {"mode": "act", **changes.pop("params", {})})
     states = changes.pop("link_states", FakeLinkStates(at(t)))
+    capacity = changes.pop("capacity", None) or Capacity(top)
     healthy = GuardContext(
-        at(t), params, top, FakeControls(), states, Isolations(), changes.pop("capacity", None) or Capacity(top),
-        schedulers=ANSWERED,
+        at(t), params, top, FakeControls(), states, Isolations(), capacity, schedulers=ANSWERED,
+        lost_links=LostLinks(capacity, changes.pop("lost", ())).links,
     )  # fmt: skip
     return replace(healthy, **changes)
 
@@ -297,6 +298,7 @@ def test_guard_8_a_plane_in_maintenance_is_no_other_plane() -> None:
     """The only other plane of a host is in maintenance: a person decides."""
     assert evaluate(proposal("a-h0/e00"), context(lost={"plane:1"})).guard == 8
     assert evaluate(proposal("b-h0/e00"), context(lost={"pod:a"})).verdict is Verdict.APPROVED
+    assert evaluate(proposal("a-h0/e00"), context(lost={"rail:a-h0/0"})).guard == 8
 
 
 @pytest.mark.parametrize("reason", LOSSES)
