@@ -251,7 +251,7 @@ def close(
     key: Annotated[Path | None, typer.Option("--key", help="File of the private key that signs.")] = None,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the answer of `decide`.")] = False,
 ) -> None:
-    """End one remediation in any state; its target no longer counts as out of service, and is not restored.
+    """End one remediation in any state; a target that is out of service counts as such until `railsight returned`.
 
     Example: `railsight remediations close 9a41c0 --because 'the host was scrapped'`.
     """

@@ -45,8 +45,7 @@ def process_result(core: Core, result: RemediationResult) -> None:
         return
     elif result.outcome is Outcome.EXTERNAL:
         if remedy.isolates and remedy.answered:
-            detail = result.detail or "no detail"
-            remedies.move(core, remedy, Event.RETURNED, f"changed by others: {detail}", result.actor)
+            decisions.end_external(core, remedy, f"changed by others: {result.detail or 'no detail'}", result.actor)
     elif result.outcome in _FINAL and not remedy.answered:
         _on_final_result(core, remedy, result)
 

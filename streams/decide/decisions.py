@@ -15,7 +15,7 @@ from streams.decide.optimizer import Candidate, select
 from streams.decide.policy import PolicyAction
 from streams.decide.state import ACTOR, Case, CaseMemory, Ended, Remedy
 from streams.fabric.topology import TopologyLink
-from streams.wire.models import Action, Condition, Finding, Severity, Status, Verdict
+from streams.wire.models import Action, Condition, Finding, RepairStep, Severity, Status, Verdict
 from streams.wire.models import RemediationState as State
 
 _ENDED_NS = 86_400_000_000_000
@@ -180,9 +180,17 @@ def _review(core: Core, case: Case) -> _Review | None:
         rule = replace(rule, action=Action.DRAIN_LINK)
     review = _Review(case, rule, remedy, _penalty(finding), core.fabric.link(finding))
     if remedy is not None and remedy.state is State.PROBATION:
-        return review if finding.observed_at_ns > remedy.since_ns else None
+        again_ns = remedy.since_ns + _pause_ns(core, remedy)
+        if finding.observed_at_ns > remedy.since_ns and core.now_ns < again_ns:
+            core.schedule(finding.id, again_ns)
+        return review if finding.observed_at_ns > remedy.since_ns and core.now_ns >= again_ns else None
     inputs = rule.action, finding.severity, finding.cause
     return None if case.decided == inputs or inputs in case.rejected else review
+
+
+def _pause_ns(core: Core, remedy: Remedy) -> int:
+    """Return the time after which a fault counts as back; a target that is taken out of service again has none."""
+    return 0 if remedy.record.action in guards.ISOLATES else remedies.pause_ns(core, remedy.relapses + 1)
 
 
 def _rule(core: Core, finding: Finding, remedy: Remedy | None) -> PolicyAction | None:
@@ -271,6 +279,28 @@ def _decide_again(core: Core, remedy: Remedy) -> None:
     elif state in (State.DENIED, State.FAILED) and decision.verdict is not Verdict.DENIED:
         attempt = next_attempt(core, remedy, finding, remedy.record.action, remedy.policy_hint)
         decide(core, attempt)  # a person's approval is for one attempt
+
+
+def end_external(core: Core, remedy: Remedy, reason: str, actor: str = ACTOR) -> None:
+    """Process that another party returned a target to service: end, escalate or repeat, as the policy has it.
+
+    A repetition passes all guards, the cool-down too, and counts as a relapse, so that the last waits for a person.
+    """
+    way, finding = core.policy.external.get(remedy.record.action, "end"), remedy.finding
+    is_open = finding is not None and not finding.is_closed and not finding.parent_id
+    if way == "escalate":
+        remedies.move(core, remedy, Event.OVERRIDDEN, reason, actor)
+    elif remedies.move(core, remedy, Event.RETURNED, reason, actor) and way == "repeat" and is_open:
+        assert finding is not None
+        remedy.relapses += 1
+        remedy.done_step = RepairStep.STEP_UNSPECIFIED  # it says nothing about the repair
+        if remedy.relapses >= core.params.max_relapses:
+            remedies.move(core, remedy, Event.LAST_RELAPSE, f"{reason}; a person must decide")
+            return
+        attempt = _propose(core, finding, remedy.record.action, remedy.policy_hint, remedy)
+        attempt.is_relapse = False
+        remedies.move(core, remedy, Event.RELAPSE, f"{reason}; repeated as {attempt.id}")
+        decide(core, attempt)
 
 
 def _relapse(core: Core, remedy: Remedy, case: Case, rule: PolicyAction) -> None:

@@ -35,6 +35,7 @@ class Event(StrEnum):
     HAND_OVER = "another remediation has taken the target out of service too, and restores it"
     RESTORED = "the restore is done"
     RETURNED = "a person, the automation or a job on the host shows that the target is in service again"
+    OVERRIDDEN = "another party returns the target to service, and the policy escalates that"
     CLOSE = "a person closes it"
     RELAPSE = "the fault is back: the next attempt drains"
     LAST_RELAPSE = "the fault is back for the last time"
@@ -98,6 +99,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.NO_ANSWER, Event.FAIL): State.FAILED,
     (State.NO_ANSWER, Event.REMOVED): State.ESCALATED,
     (State.NO_ANSWER, Event.RETURNED): State.PROBATION,
+    (State.NO_ANSWER, Event.OVERRIDDEN): State.ESCALATED,
     (State.NO_ANSWER, Event.CLOSE): State.CLOSED,
     (State.NO_ANSWER, Event.TIMEOUT): State.ESCALATED,
     (State.FAILED, Event.ISOLATED): State.DRAINED,
@@ -112,6 +114,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.DRAINED, Event.REMOVED): State.ESCALATED,
     (State.DRAINED, Event.RESTORED): State.PROBATION,
     (State.DRAINED, Event.RETURNED): State.PROBATION,
+    (State.DRAINED, Event.OVERRIDDEN): State.ESCALATED,
     (State.DRAINED, Event.CLOSE): State.CLOSED,
     (State.DRAINED, Event.TIMEOUT): State.ESCALATED,
     (State.VERIFYING, Event.QUALIFY): State.RESTORING,
@@ -121,6 +124,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.VERIFYING, Event.REMOVED): State.ESCALATED,
     (State.VERIFYING, Event.RESTORED): State.PROBATION,
     (State.VERIFYING, Event.RETURNED): State.PROBATION,
+    (State.VERIFYING, Event.OVERRIDDEN): State.ESCALATED,
     (State.VERIFYING, Event.CLOSE): State.CLOSED,
     (State.VERIFYING, Event.TIMEOUT): State.DRAINED,
     (State.RESTORING, Event.DISQUALIFY): State.VERIFYING,
@@ -131,6 +135,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.RESTORING, Event.EXHAUST): State.ESCALATED,
     (State.RESTORING, Event.REJECT): State.ESCALATED,
     (State.RESTORING, Event.RETURNED): State.PROBATION,
+    (State.RESTORING, Event.OVERRIDDEN): State.ESCALATED,
     (State.RESTORING, Event.CLOSE): State.CLOSED,
     (State.RESTORING, Event.TIMEOUT): State.ESCALATED,
     (State.PROBATION, Event.HAND_OVER): State.CLOSED,
@@ -150,6 +155,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.ESCALATED, Event.TAKE_OVER): State.CLOSED,
     (State.ESCALATED, Event.WITHDRAW): State.CLOSED,
     (State.ESCALATED, Event.RETURNED): State.PROBATION,
+    (State.ESCALATED, Event.OVERRIDDEN): State.ESCALATED,
     (State.ESCALATED, Event.CLOSE): State.CLOSED,
     (State.ESCALATED, Event.TIMEOUT): State.ESCALATED,
     (State.CLOSED, Event.ACCEPT_LATE): State.NO_ANSWER,

@@ -30,6 +30,10 @@ DEFAULT = resources.files("streams.decide") / "policy.toml"
 RESTORES = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
 """Actions that no ladder may contain: a target is restored after proof, not because of a condition."""
 
+OnExternal = Literal["end", "escalate", "repeat"]
+"""What follows if another party returns a target to service: the remediation ends with its probation, waits for a
+person, or the next attempt takes the target out again."""
+
 NO_ATTEMPTS: Mapping[Action, int] = MappingProxyType({})
 
 
@@ -132,10 +136,14 @@ class Policy(BaseModel):
 
     rules: tuple[Rule, ...]
     reversals: dict[ActionName, ActionName] = Field(default_factory=dict)
+    external: dict[ActionName, OnExternal] = Field(default_factory=dict)
+    """By the action that took the target out of service; `end` for an action that is not there."""
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         problems = [*self._duplicates(), *self._wrong_reversals()]
+        wrong = self.external.keys() - set(_TAKES_OUT)
+        problems += [f"external.{action.name}: takes nothing out of service" for action in wrong]
         if problems:
             raise ValueError("\n".join(problems))
         return self

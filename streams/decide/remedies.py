@@ -18,7 +18,10 @@ from streams.fabric.ids import remediation_id
 from streams.wire.models import Action, Finding, Remediation, Subject, Verdict
 from streams.wire.models import RemediationState as State
 
-_RELEASES = frozenset((Event.REVOKE, Event.FAIL, Event.HAND_OVER, Event.RESTORED, Event.RETURNED, Event.TAKE_OVER))
+_BACK = frozenset((Event.RESTORED, Event.RETURNED, Event.OVERRIDDEN, Event.TAKE_OVER))
+"""Events that prove or report that the target is in service."""
+
+_RELEASES = _BACK | {Event.REVOKE, Event.FAIL, Event.HAND_OVER}
 """Events after which the target counts as in service."""
 
 _OUT = (State.DRAINED, State.VERIFYING)
@@ -113,7 +116,8 @@ def move(core: Core, remedy: Remedy, event: Event, reason: str, actor: str = ACT
     if after in (State.APPROVED, State.SHADOW):
         changes["expires_at_ns"] = core.now_ns + round(core.params.expires_s * 1e9)
     _change_isolation(core, remedy, event, after)
-    if after in _ENDS_ORDER:
+    if after in _ENDS_ORDER or event is Event.OVERRIDDEN:
+        remedy.restoring = False
         close_order(core, remedy, reason)
     remedy.record = replace(remedy.record, state=after, reason=reason, actor=actor, **changes)
     remedy.record = core.emit(remedy.record, is_open=after is not State.CLOSED)
@@ -131,7 +135,7 @@ def _change_isolation(core: Core, remedy: Remedy, event: Event, after: State) ->
     if core.holders.get(remedy.target_id) == remedy.id:
         del core.holders[remedy.target_id]
     if event in _RELEASES or (before is State.APPROVED and after in (State.EXPIRED, State.CLOSED, State.DENIED)):
-        _release(core, remedy, is_back=event in (Event.RESTORED, Event.RETURNED, Event.TAKE_OVER))
+        _release(core, remedy, is_back=event in _BACK)
     elif after is State.APPROVED or event is Event.ACCEPT_LATE or (after in _OUT and not remedy.isolates):
         _isolate(core, remedy)
 
@@ -266,7 +270,7 @@ def _verdict(remedy: Remedy, event: Event) -> Verdict:
         return Verdict.REVOKED
     if event in (Event.DENY, Event.REJECT) or (event is Event.TIMEOUT and before is State.PROPOSED):
         return Verdict.DENIED
-    return Verdict.NEEDS_APPROVAL if event is Event.LAST_RELAPSE else verdict
+    return Verdict.NEEDS_APPROVAL if event in (Event.LAST_RELAPSE, Event.OVERRIDDEN) else verdict
 
 
 def order(core: Core, remedy: Remedy, action: Action, decision: Decision, reason: str) -> None:

@@ -12,9 +12,8 @@ answer was due. Without proof the result stays unknown, and a person decides. A 
 host, so actions on hosts stay unknown.
 """
 
-from streams.decide import remedies
+from streams.decide import decisions, remedies
 from streams.decide.core import Core
-from streams.decide.decisions import has_open_finding
 from streams.decide.fabric_view import TrafficRun
 from streams.decide.guards import TAKES_HOST_OUT, Decision
 from streams.decide.life_cycle import Event
@@ -215,7 +214,7 @@ def _return_hosts_with_jobs(core: Core) -> None:
         before = topology.jobs_on([end.device], remedy.out_ns)
         started = [job for job in topology.jobs_on([end.device], core.now_ns) if job not in before]
         if started:
-            remedies.move(core, remedy, Event.RETURNED, f"job {started[0]} started on the host: it is in service")
+            decisions.end_external(core, remedy, f"job {started[0]} started on the host: it is in service")
 
 
 def _request_readings(core: Core) -> None:
@@ -283,7 +282,7 @@ def _is_proven(core: Core, remedy: Remedy) -> bool:
     """Return whether a target qualifies; the findings of a host must also have ended."""
     is_link = remedy.target_id in core.fabric.topology.links
     is_sound = core.fabric.qualifies(remedy.record.target, remedy.repaired_ns)
-    return is_sound and (is_link or not has_open_finding(core, remedy))
+    return is_sound and (is_link or not decisions.has_open_finding(core, remedy))
 
 
 def _verify(core: Core) -> None:

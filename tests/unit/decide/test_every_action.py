@@ -4,12 +4,15 @@ The findings have the subjects that the detectors give them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from streams.decide.params import DecideParams
+from streams.decide.policy import load_policy
 from streams.decide.stage import Decide
 from streams.wire.models import (
     Action,
@@ -35,6 +38,7 @@ from tests.fixtures.decide_stage import (
     deciding,
     ended,
     finding,
+    open_states,
     port_states,
     remediations,
 )
@@ -98,9 +102,9 @@ FOLLOWING = {Action.RESTORE_LINK, Action.UNCORDON_HOST, Action.REBOOT_HOST}
 """Those that follow a drain or a cordon: test_restore.py and test_host_restarts.py carry them out."""
 
 
-def acting() -> Decide:
-    """Return the stage with the shipped policy, and a job on another host."""
-    stage = deciding(stage=Scheduled)
+def acting(made: Decide | None = None) -> Decide:
+    """Return the stage with the shipped policy or its own, and a job on another host."""
+    stage = made or deciding(stage=Scheduled)
     begin = datetime.fromtimestamp(at(0) / 1e9, UTC).isoformat()
     stage.set_topology(topology(inventory(jobs=[job("llm", "p2-h2", begin)])))
     return stage
@@ -159,6 +163,33 @@ def test_an_action_that_isolates_nothing_ends_with_its_probation(action: Action)
     failing = acting()
     record = approved(failing, reached(failing, way.fault, way.t, action))
     assert states_of(carry_out(failing, record, Outcome.FAILED), record.id) == [State.ACCEPTED, State.FAILED]
+
+
+@pytest.mark.parametrize("action", [Action.TUNE_CONGESTION, Action.RESET_NIC])
+def test_an_action_without_effect_is_repeated_after_growing_pauses_and_then_a_person_decides(action: Action) -> None:
+    """Its finding goes on in each revision; the attempts of the policy are not spent within seconds."""
+    way = WAYS[action]
+    rules = tuple(
+        rule.model_copy(update={"ladder": (rule.ladder[0], rule.ladder[1].model_copy(update={"attempts": 3}))})
+        if action in [step.action for step in rule.ladder] else rule
+        for rule in load_policy().rules
+    )  # fmt: skip
+
+    class Acting(Scheduled):
+        def __init__(self, params: DecideParams) -> None:
+            super().__init__(params, load_policy().model_copy(update={"rules": rules}))
+
+    stage = acting(deciding(stage=Acting, cool_down_s=30, reset_budget=9))
+    record, begins = reached(stage, way.fault, way.t, action), []
+    for second in range(round(way.t) + 2, round(way.t) + 900, 2):
+        if record.state is State.APPROVED:
+            begins.append(second)
+            carry_out(stage, record)
+        seen = replace(way.fault, revision=second, observed_at_ns=at(second))
+        found = remediations([*stage.process([seen]), *stage.advance_watermark(at(second))])
+        record = next((one for one in found[::-1] if one.action is action), replace(record, state=State.CLOSED))
+    assert [round(b - a, -1) for a, b in pairwise(begins)] == [60, 120]
+    assert list(open_states(stage).values()) == [State.ESCALATED]
 
 
 @pytest.mark.parametrize("why", ["stale", "unknown pod"])

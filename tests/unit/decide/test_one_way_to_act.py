@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from streams.decide.params import DecideParams
+from streams.decide.policy import load_policy
 from streams.decide.stage import Decide
 from streams.wire.models import (
     Action,
@@ -374,6 +376,41 @@ def test_a_change_by_others_returns_the_target() -> None:
     (returned,) = remediations(stage.process([replace(changed, actor="netbot")]))
     assert (returned.state, returned.verdict) == (State.PROBATION, Verdict.APPROVED)
     assert out_of_service(stage) == []
+
+
+def with_external(way: str) -> type[Decide]:
+    """Return the stage with a policy for drains that others undo."""
+
+    class Acting(Decide):
+        def __init__(self, params: DecideParams) -> None:
+            super().__init__(params, load_policy().model_copy(update={"external": {Action.DRAIN_LINK: way}}))
+
+    return Acting
+
+
+@pytest.mark.parametrize("way", ["end", "escalate", "repeat"])
+def test_the_policy_decides_what_follows_a_change_by_others(way: str) -> None:
+    """It ends on probation, waits for a person also when the link fails again, or is repeated after the cool-down."""
+    stage = deciding(stage=with_external(way), **NO_CAPS)
+    drain = drained(stage)
+    for repetition in range(3):
+        changed = RemediationResult(drain.id, Outcome.EXTERNAL, actor="netbot", detail="the port is enabled")
+        found = remediations(stage.process([changed]))
+        assert out_of_service(stage) == [] and found[0].id == drain.id
+        if way == "end":
+            assert open_states(stage) == {drain.id: State.PROBATION}
+            return
+        if way == "escalate" or repetition == 2:
+            break
+        assert [one.state for one in found] == [State.PROBATION, State.CLOSED, State.DENIED]
+        assert found[-1].constraint == "cool-down"
+        again = advance(stage, 10 + 601 * (repetition + 1))
+        (drain,) = [one for one in again if one.state is State.APPROVED]
+        carry_out(stage, drain)
+    assert (found[-1].state, found[-1].verdict) == (State.ESCALATED, Verdict.NEEDS_APPROVAL)
+    assert advance(stage, 2000) == [] and open_states(stage) == {drain.id: State.ESCALATED}
+    approved = remediations(stage.process([control(ControlKind.APPROVE, drain.id, 2001)]))
+    assert approved[-1].state is State.APPROVED
 
 
 def test_readings_that_end_before_now_are_no_proof() -> None:
