@@ -9,6 +9,7 @@ import orjson
 import typer
 
 from lab.demo.acting import DEFAULT_S
+from lab.demo.disturbances import LEAST_S
 from lab.demo.grafana import HOW_TO, find_program
 from lab.demo.report import Report
 from lab.demo.session import playback_plan, run_demo
@@ -21,11 +22,17 @@ from streams.runtime.foreground import INTERRUPTED
 def demo(
     seconds: Annotated[
         float | None,
-        typer.Option(min=1, help="Duration of the simulated fabric's faults; default: 60, with --act 140."),
+        typer.Option(
+            min=1, help="Duration of the simulated fabric's faults; default: 60, with --act 140, with --disturb 200."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated fabric's faults.")] = 1,
     act: Annotated[
         bool, typer.Option("--act", help="Act: automation drains, repairs and restores links that flap until repaired.")
+    ] = False,
+    disturb: Annotated[
+        bool,
+        typer.Option("--disturb", help="With --act: kill the automation, rename and undo drains; check the effect."),
     ] = False,
     planes: Annotated[
         int | None, typer.Option(min=2, help="Planes of each NIC, with leaves of their own; default: planes of spines.")
@@ -49,10 +56,11 @@ def demo(
 ) -> None:
     """Run the whole pipeline on this machine and show its findings; exit 1 if a fault is missed or one is invented.
 
-    With --act it also exits with 1 if a sound link was drained, or a bad one was left without a remediation.
+    With --act it also exits with 1 if a sound link was drained, or a bad one was left without a remediation; with
+    --disturb also if a drain is carried out twice, or a renamed or undone one does not count as what it is.
 
     Examples: `railsight demo`, `railsight demo --headless --seconds 60`, `railsight demo --act`,
-    `railsight demo --planes 8`.
+    `railsight demo --act --disturb`, `railsight demo --planes 8`.
     """
     playback = playback_plan(recording, inventory, truth, speed, planes)
     for line in playback.playback.rejected if playback is not None else ():
@@ -63,7 +71,7 @@ def demo(
     # textual draws the screen on standard error.
     draws_screen = sys.stdout.isatty() and sys.stderr.isatty() and not headless and not as_json
     report = run_demo(
-        seconds or (DEFAULT_S if act else 60),
+        seconds or (LEAST_S if disturb else DEFAULT_S if act else 60),
         playback,
         alertmanager=alertmanager,
         run_dir=run_dir,
@@ -71,6 +79,7 @@ def demo(
         out=out,
         print_progress=None if draws_screen else _print_progress,
         act=act,
+        disturb=disturb,
         with_grafana=with_grafana,
         seed=seed,
         planes=planes,

@@ -63,8 +63,11 @@ def toml_lines() -> Iterator[str]:
         yield from lines
 
 
-def automation_part(folder: Path, kafka: KafkaSettings, targets: str) -> Part:
-    """Write the configuration of the reference automation, and return its process; raises Misconfigured."""
+def automation_part(folder: Path, kafka: KafkaSettings, targets: str, killed: str = "") -> Part:
+    """Write the configuration of the reference automation, and return its process; raises Misconfigured.
+
+    With `killed`, a file in the folder, it is killed once before an answer (dying_automation.py).
+    """
     package = automation_folder()
     config = folder / AUTOMATION_CONFIG
     command = [sys.executable, "-m", "lab.servers.repair", str((folder / targets).parent)]
@@ -92,7 +95,7 @@ def automation_part(folder: Path, kafka: KafkaSettings, targets: str) -> Part:
             f"PYTHONPATH={package}",
             sys.executable,
             "-m",
-            "railsight_automation",
+            *(("lab.demo.dying_automation", str(folder / killed)) if killed else ("railsight_automation",)),
             "--config",
             str(config),
         ),

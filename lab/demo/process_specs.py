@@ -36,6 +36,8 @@ class DemoPlan:
     alertmanager: str | None = None
     act: bool = False
     """Automation carries out remediations that `decide` approves; the simulated links flap until they are repaired."""
+    disturb: bool = False
+    """Also disturb what acts (disturbances.py)."""
     grafana: bool = False
     """A Grafana shows the boards: the one at GRAFANA_URL, or one from PATH."""
     without_sandbox: bool = False

@@ -160,6 +160,8 @@ class Report:
     restarts: Mapping[str, int]
     problems: tuple[str, ...]
     actions: ActionScore | None = None
+    disturbances: tuple[str, ...] = ()
+    """What was disturbed, and what followed."""
 
     @property
     def is_passed(self) -> bool:
@@ -173,6 +175,7 @@ class Report:
             "fine": self.is_passed,
             "score": None if self.score is None else as_dict(self.score),
             "actions": None if self.actions is None else self.actions.as_dict(),
+            "disturbances": list(self.disturbances),
             "rows": dict(self.rows),
             "findings": self.findings,
             "first_finding_s": self.first_finding_s,
@@ -186,6 +189,7 @@ class Report:
             yield as_table(self.score)
         if self.actions is not None:
             yield from self.actions.lines()
+        yield from self.disturbances
         first = "none" if self.first_finding_s is None else f"the first {self.first_finding_s:.1f} s after the start"
         yield f"{self.findings} findings, {first}"
         yield "rows in ClickHouse: " + ", ".join(f"{table} {count}" for table, count in self.rows.items())
@@ -200,6 +204,7 @@ def build_report(
     parts: Sequence[PartState],
     problems: Sequence[str],
     actions: ActionScore | None = None,
+    disturbances: tuple[str, ...] = (),
 ) -> Report:
     """Return the report of a run; `problems` has the problems that the run itself found."""
     return Report(
@@ -210,4 +215,5 @@ def build_report(
         {part.name: part.restarts for part in parts},
         (*problems, *duplicate_episodes(state.view.findings.values())),
         actions,
+        disturbances,
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 import orjson
 
 from lab.demo import acting, grafana, process_specs
+from lab.demo.disturbances import MARK, Disturbances
 from lab.demo.player import control_record, follow_pipeline, play, poison_record, publish_end_of_time, result_record
 from lab.demo.process_specs import DemoPlan, PlaybackPlan
 from lab.demo.report import ActionScore, Report, build_report, read_bad_links, score_actions
@@ -50,6 +51,7 @@ class Demo:
     supervisor: Supervisor
     phase: str = "starting"
     problems: list[str] = field(default_factory=list)
+    disturbances: Disturbances | None = None
     running_settings: Settings | None = None
     """The settings of the configuration, which is written when the servers run."""
     addresses: dict[str, str] = field(default_factory=dict)
@@ -65,6 +67,10 @@ class Demo:
                 await self._start_pipeline()
                 background.append(tasks.create_task(follow_pipeline(self.settings.kafka.of_part(READER), self.state)))
                 background.append(tasks.create_task(self._count_rows()))
+                if self.plan.disturb:
+                    config = self.plan.folder / process_specs.CONFIG
+                    self.disturbances = Disturbances(self.plan.folder, config, self.state)
+                    background.append(tasks.create_task(self.disturbances.run()))
                 truths = await (self._simulate() if self.plan.playback is None else self._play(self.plan.playback))
                 self.phase = "waiting for the last rows"
                 needed = TABLES if self.plan.playback is None else TABLES_OF_A_RECORDING
@@ -72,9 +78,12 @@ class Demo:
             for task in background:
                 task.cancel()
         self.problems += [f"no rows in {table}" for table in empty_tables(self.state.view.rows, needed)]
+        disturbed = self.disturbances
+        self.problems += disturbed.problems() if disturbed is not None else ()
         return build_report(
-            self.state, self._score(truths), self.supervisor.states(), self.problems, self._score_actions()
-        )
+            self.state, self._score(truths), self.supervisor.states(), self.problems, self._score_actions(),
+            tuple(disturbed.lines()) if disturbed is not None else (),
+        )  # fmt: skip
 
     @property
     def settings(self) -> Settings:
@@ -154,9 +163,8 @@ class Demo:
         if not self.plan.act:
             self.supervisor.start(process_specs.host_part(config))
         else:
-            self.supervisor.start(
-                acting.automation_part(self.plan.folder, self.settings.kafka.of_part(AUTOMATION), process_specs.TARGETS)
-            )
+            kafka, killed = self.settings.kafka.of_part(AUTOMATION), MARK if self.plan.disturb else ""
+            self.supervisor.start(acting.automation_part(self.plan.folder, kafka, process_specs.TARGETS, killed))
         self.phase = "running"
         await asyncio.sleep(self.settle_s + self.plan.seconds)
         await self._publish_control_records()

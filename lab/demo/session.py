@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lab.demo import acting
+from lab.demo import acting, disturbances
 from lab.demo.acting import answer_lines, headline, outcome
 from lab.demo.player import find_recording, load_playback
 from lab.demo.process_specs import DemoPlan, PlaybackPlan
@@ -79,6 +79,7 @@ def run_demo(
     out: Path | None = None,
     print_progress: Callable[[str], None] | None = None,
     act: bool = False,
+    disturb: bool = False,
     with_grafana: bool = False,
     seed: int = 1,
     planes: int | None = None,
@@ -91,12 +92,16 @@ def run_demo(
     started_s = time.monotonic()
     if out is not None:
         _check_writable(out)
+    if disturb and not act:
+        raise Misconfigured("--disturb needs --act")
     if act:
-        _check_acting(seconds, playback)
+        _check_acting(seconds, playback, disturbances.LEAST_S if disturb else acting.LEAST_S)
     with run_folder(run_dir, keep=keep or run_dir is not None) as folder:
         supervisor = Supervisor(folder)
         demo = Demo(
-            DemoPlan(folder, seconds, seed, playback, alertmanager, act, with_grafana, without_sandbox, planes),
+            DemoPlan(
+                folder, seconds, seed, playback, alertmanager, act, disturb, with_grafana, without_sandbox, planes
+            ),
             DemoState(started_s),
             supervisor,
         )
@@ -134,11 +139,11 @@ def _check_writable(out: Path) -> None:
         raise Misconfigured(f"{out}: {error.strerror}") from error
 
 
-def _check_acting(seconds: float, playback: PlaybackPlan | None) -> None:
+def _check_acting(seconds: float, playback: PlaybackPlan | None, least_s: float) -> None:
     if playback is not None:
         raise Misconfigured("--act needs the simulated fabric: a recording cannot be repaired; remove --from")
-    if seconds < acting.LEAST_S:
-        raise Misconfigured(f"--act needs --seconds {acting.LEAST_S:g} or more: a repair and its proof take that long")
+    if seconds < least_s:
+        raise Misconfigured(f"this demo needs --seconds {least_s:g} or more: repairs and their proofs take that long")
     acting.automation_folder()
 
 

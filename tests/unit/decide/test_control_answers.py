@@ -8,7 +8,7 @@ from streams.decide.stage import Decide
 from streams.wire.models import Control, ControlAnswer, ControlEffect, ControlKind, RemediationState
 from streams.wire.signatures import load_private_key, new_private_key, public_text
 from streams.wire.stage import Output
-from streams.wire.topics import CONTROL_ANSWERS
+from streams.wire.topics import CONTROL_ANSWERS, CONTROLS
 from tests.fixtures.decide_stage import TOP, deciding, decisions, finding, remediations
 from tests.worlds.observations import at
 
@@ -135,6 +135,23 @@ def test_a_control_ends_what_an_open_approval_permits() -> None:
     others = [control(EXCLUDE, "pod:p2", id=f"e{number}", offset=number) for number in range(1000)]
     (revoked,) = remediations(stage.process([*others, control(EXCLUDE, "port:p1-l0/u0")]))
     assert (revoked.id, revoked.state) == (approved.id, RemediationState.DENIED)
+
+
+@pytest.mark.parametrize("kind", [SWITCH, EXCLUDE, MAINTENANCE])
+def test_a_control_leaves_the_topics_a_day_after_its_end(kind: ControlKind) -> None:
+    """Both topics had it for ever, and each successor read it again; one without an end stays."""
+    stage, subject = deciding(), "" if kind is SWITCH else "pod:p1"
+    stage.process(
+        [
+            control(kind, subject, id="ends", until_ns=at(60)),
+            control(EXCLUDE, LINK, id="stays", until_ns=None, endless=True),
+        ]
+    )
+    removed = [
+        {(one.topic.name, one.key) for one in stage.advance_watermark(at(t)) if one.message is None}
+        for t in (3700, 60 + 86_400 + 3600, 60 + 40 * 86_400)
+    ]
+    assert removed == [set(), {(CONTROLS.name, "ends"), (CONTROL_ANSWERS.name, "ends")}, set()]
 
 
 @pytest.mark.parametrize("trusted", [[], TRUSTED], ids=["unsigned", "keys newly enabled"])
