@@ -5,7 +5,7 @@ drains it, but at the end no remediation drains it, denies it with a reason, or 
 no automation carries out drains nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,8 +92,15 @@ def read_bad_links(path: Path) -> list[BadLinkTruth]:
         raise Misconfigured(f"{path}: {error}") from error
 
 
-def score_actions(revisions: Iterable[Remediation], truths: Sequence[BadLinkTruth], policy: Policy) -> ActionScore:
-    """Return the score of the drains that automation carried out."""
+def score_actions(
+    revisions: Iterable[Remediation], truths: Sequence[BadLinkTruth], policy: Policy, *, is_disturbed: bool = False
+) -> ActionScore:
+    """Return the score of the drains that automation carried out.
+
+    In a disturbed demo a FAILED drain is not missing: the kill of the automation interrupts those that run beside the
+    one that it meets, and the cool-down outlasts the demo.
+    """
+    handled = _HANDLED | {State.FAILED} if is_disturbed else _HANDLED
     ordered = sorted(revisions, key=lambda one: one.revision)
     drained: dict[str, Remediation] = {}
     for one in ordered:
@@ -103,7 +110,7 @@ def score_actions(revisions: Iterable[Remediation], truths: Sequence[BadLinkTrut
     return ActionScore(
         tuple(right),
         tuple(one for one in drained.values() if one not in right),
-        tuple(truth for truth in truths if _is_missing(truth, ordered, policy)),
+        tuple(truth for truth in truths if _is_missing(truth, ordered, policy, handled)),
     )
 
 
@@ -112,7 +119,9 @@ def _is_bad(drain: Remediation, truths: Iterable[BadLinkTruth]) -> bool:
     return any(truth.is_bad(at_ns) for truth in truths if {truth.a, truth.z} == _ends(drain))
 
 
-def _is_missing(truth: BadLinkTruth, ordered: Iterable[Remediation], policy: Policy) -> bool:
+def _is_missing(
+    truth: BadLinkTruth, ordered: Iterable[Remediation], policy: Policy, handled: Collection[State]
+) -> bool:
     known = [at_ns for at_ns in truth.episodes if at_ns + DECIDED_WITHIN_NS <= truth.until_ns]
     if not truth.is_bad(truth.until_ns) or not _is_drained(policy, truth, len(known)):
         return False
@@ -120,13 +129,15 @@ def _is_missing(truth: BadLinkTruth, ordered: Iterable[Remediation], policy: Pol
         one.id: one for one in ordered
         if _ends(one) == {truth.a, truth.z} and (one.decided_at_ns or 0) <= truth.until_ns
     }  # fmt: skip
-    return not any(one.action is Action.DRAIN_LINK and _is_handled(one, truth.until_ns) for one in latest.values())
+    return not any(
+        one.action is Action.DRAIN_LINK and _is_handled(one, truth.until_ns, handled) for one in latest.values()
+    )
 
 
-def _is_handled(drain: Remediation, end_ns: int) -> bool:
+def _is_handled(drain: Remediation, end_ns: int, handled: Collection[State]) -> bool:
     """Return True if a drain was carried out, or was not for a displayed reason, or may still be answered."""
     is_recent = (drain.decided_at_ns or 0) + DECIDED_WITHIN_NS > end_ns
-    return drain.state in _HANDLED or (drain.state in _IN_PROGRESS and is_recent)
+    return drain.state in handled or (drain.state in _IN_PROGRESS and is_recent)
 
 
 def _is_drained(policy: Policy, truth: BadLinkTruth, episodes: int) -> bool:
@@ -161,7 +172,7 @@ class Report:
     problems: tuple[str, ...]
     actions: ActionScore | None = None
     disturbances: tuple[str, ...] = ()
-    """What was disturbed, and what followed."""
+    """The disturbances, each with its effect."""
 
     @property
     def is_passed(self) -> bool:

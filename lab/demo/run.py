@@ -109,7 +109,8 @@ class Demo:
         if not self.plan.act:
             return None
         truths = read_bad_links(self.plan.folder / acting.BAD_LINKS)
-        return score_actions(self.state.decisions, truths, load_policy(self.settings.decide.policy))
+        policy = load_policy(self.settings.decide.policy)
+        return score_actions(self.state.decisions, truths, policy, is_disturbed=self.plan.disturb)
 
     async def _start_servers(self) -> None:
         folder, supervisor = self.plan.folder, self.supervisor

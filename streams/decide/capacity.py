@@ -134,7 +134,7 @@ class _Removal(NamedTuple):
 class Capacity:
     """Counts the links that carry traffic in one topology; links are given by their numbers in its graph.
 
-    No link counts as carrying before `set_carrying`, `set_all_carrying` or `refresh` sets it.
+    No link counts as carrying before `refresh` sets it.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -191,23 +191,6 @@ class Capacity:
         except (KeyError, ValueError):
             return None
         return number if self._is_fabric[number] else None
-
-    def set_carrying(self, link: int, carries: bool) -> None:
-        """Set whether a link between switches is proven to carry traffic; other links are not counted."""
-        if self._is_fabric[link] and bool(self._carrying[link]) != carries:
-            self._removal = None
-            self._carrying[link] = carries
-            lost = self._lost[self.graph.pod[link]]
-            (lost.discard if carries else lost.add)(link)
-            for group in self._groups_of(link):
-                self._counts[group] += 1 if carries else -1
-
-    def set_all_carrying(self, carries: bool) -> None:
-        """Set all links between switches at once."""
-        self._removal = None
-        self._carrying = self._is_fabric & carries
-        self._counts = [size * carries for size in self._sizes]
-        self._lost = [set() if carries else set(numbers.values()) for numbers in self._numbers]
 
     def pods_of(self, link: int) -> frozenset[int]:
         """Return the numbers of the pods whose links a decision on this link counts."""

@@ -293,7 +293,7 @@ def end_external(core: Core, remedy: Remedy, reason: str, actor: str = ACTOR) ->
     elif remedies.move(core, remedy, Event.RETURNED, reason, actor) and way == "repeat" and is_open:
         assert finding is not None
         remedy.relapses += 1
-        remedy.done_step = RepairStep.STEP_UNSPECIFIED  # it says nothing about the repair
+        remedy.done_step = RepairStep.STEP_UNSPECIFIED  # the repair is not the cause
         if remedy.relapses >= core.params.max_relapses:
             remedies.move(core, remedy, Event.LAST_RELAPSE, f"{reason}; a person must decide")
             return

@@ -281,7 +281,7 @@ class FabricView:
     def qualifies(self, target: Subject, after_ns: int = 0) -> bool:
         """Return whether a link, or every link of a host, is proven sound by readings after a time."""
         links = self.links_of(target)
-        return bool(links) and all(self.links.qualification(link.id, after_ns).qualified for link in links)
+        return bool(links) and not any(self.links.doubts(link.id, after_ns) for link in links)
 
     def links_of(self, target: Subject) -> Sequence[TopologyLink]:
         """Return a link, or every link of a host; empty if the inventory does not have the target any more."""

@@ -19,12 +19,13 @@ from streams.decide.guard_context import (
     other_planes,
     touched_links,
 )
+from streams.decide.life_cycle import RESTORES
 from streams.decide.state import TargetKind
 from streams.fabric.inventory_rows import HOST_LINK, MANY_PLANES
 from streams.fabric.topology import TopologyLink
 from streams.wire.models import Action, Coverage, Finding, Verdict
 
-UNGUARDED = (Action.OBSERVE, Action.RESTORE_LINK, Action.UNCORDON_HOST)
+UNGUARDED = (Action.OBSERVE, *RESTORES)
 """Actions that take nothing out of service."""
 
 TAKES_LINK_OUT = (Action.DRAIN_LINK, Action.REPAIR_LINK, Action.RESET_NIC)

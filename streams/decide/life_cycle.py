@@ -197,6 +197,9 @@ EVALUATED_AGAIN = frozenset((State.PROPOSED, State.WAITING, State.DENIED, State.
 REPAIR_ACTIONS = (Action.REPAIR_LINK, Action.REBOOT_HOST)
 """Actions that are repairs themselves: after such an action the target must qualify."""
 
+RESTORES = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
+"""Actions that return a target to service: always orders, after proof and not because of a condition."""
+
 
 def next_state(state: State, event: Event) -> State | None:
     """Return the state after an event; None if the event has no effect in this state."""

@@ -15,14 +15,7 @@ from typing import Any
 import cramjam
 
 from streams.decide.port_states_snapshot import PortStatesSnapshot, PortTables, SourcePorts
-from streams.decide.qualification import (
-    EndEvidence,
-    Qualification,
-    QualificationParams,
-    ReadingsRun,
-    extend,
-    qualify,
-)
+from streams.decide.qualification import EndEvidence, QualificationParams, ReadingsRun, extend, find_doubts
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.inventory_rows import HOST_LINK
@@ -236,13 +229,13 @@ class LinkStates:
         ]
         return max(times)
 
-    def qualification(self, link_id: str, after_ns: int = 0) -> Qualification:
-        """Return whether a link qualifies for traffic now by readings after a time, and the reasons if not."""
+    def doubts(self, link_id: str, after_ns: int = 0) -> list[str]:
+        """Return the reasons why a link does not qualify for traffic now by readings after a time; empty if it does."""
         link = self._topology.links.get(link_id)
         if link is None:
-            return Qualification(False, ("the inventory does not know the link",))
+            return ["the inventory does not know the link"]
         ends = [self._evidence(link, end) for end in (link.lower, link.upper)]
-        return qualify(self._params, ends, self._now_ns, after_ns)
+        return find_doubts(self._params, ends, self._now_ns, after_ns)
 
     def _evidence(self, link: TopologyLink, end: Port) -> EndEvidence:
         live = list(self._live(end))

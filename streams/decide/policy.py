@@ -6,7 +6,6 @@ decide whether an action is permitted.
 """
 
 import difflib
-import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from streams.decide.life_cycle import RESTORES
 from streams.instrument.text import refusal
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Action, Cause, Condition, Finding, Severity
@@ -27,11 +27,8 @@ Member = TypeVar("Member", bound=IntEnum)
 
 DEFAULT = resources.files("streams.decide") / "policy.toml"
 
-RESTORES = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
-"""Actions that no ladder may contain: a target is restored after proof, not because of a condition."""
-
 OnExternal = Literal["end", "escalate", "repeat"]
-"""What follows if another party returns a target to service: the remediation ends with its probation, waits for a
+"""The reaction to another party that returns a target to service: the remediation ends with its probation, waits for a
 person, or the next attempt takes the target out again."""
 
 NO_ATTEMPTS: Mapping[Action, int] = MappingProxyType({})
@@ -173,15 +170,6 @@ class Policy(BaseModel):
                 return None
         step, later = rule.ladder[index], begins_ns[index + 1 :]
         return PolicyAction(rule.name, step.action, step.hint, index, next((t for t in later if t > now_ns), None))
-
-    def reversal_of(self, action: Action) -> Action | None:
-        """Return the action that restores a target after this one; None if it takes nothing out of service."""
-        return self.reversals.get(action)
-
-    @property
-    def digest(self) -> str:
-        """Return the first 12 hexadecimal digits of SHA-256 over the policy."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
     def _duplicates(self) -> Iterator[str]:
         names: set[str] = set()

@@ -75,21 +75,6 @@ class EndEvidence:
     """False for a host's end without a collector, where the switch's end alone is accepted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Qualification:
-    """The result for a link, with the reasons against it. `up_s` and `ber_bound` are those of the worse end."""
-
-    qualified: bool
-    reasons: tuple[str, ...] = ()
-    up_s: float = 0.0
-    ber_bound: float | None = None
-    """Upper bound of the error rate after FEC."""
-    pre_fec_ber: float | None = None
-    margin_db: float | None = None
-    """The smallest margin of light or SNR above its limit."""
-    one_sided: bool = False
-
-
 _LEVELS = (
     ("receive power", "rx_power_dbm", "rx_power_limit_dbm", "dBm"),
     ("transmit power", "tx_power_dbm", "tx_power_limit_dbm", "dBm"),
@@ -134,34 +119,19 @@ def find_fault(readings: PortReadings) -> str:
     return ""
 
 
-def qualify(params: QualificationParams, ends: Sequence[EndEvidence], now_ns: int, after_ns: int = 0) -> Qualification:
-    """Return whether the ends of a link prove it sound at `now_ns`, by readings after `after_ns`."""
+def find_doubts(params: QualificationParams, ends: Sequence[EndEvidence], now_ns: int, after_ns: int = 0) -> list[str]:
+    """Return the reasons why the ends of a link do not prove it sound at `now_ns`, by readings after `after_ns`."""
     required = [end for end in ends if end.required]
-    reasons: list[str] = []
-    bounds: list[float] = []
+    doubts = [] if required else ["no end is read"]
     for end in required:
-        if end.not_carrying:
-            reasons.append(end.not_carrying)
-            continue
         up_s = (now_ns - end.up_since_ns) / 1e9
-        if up_s < params.qualify_s:
-            reasons.append(f"{end.port} is up without a transition for {max(up_s, 0):.0f} s of {params.qualify_s:g} s")
-            continue
-        reasons += _find_gaps(params, end, now_ns, after_ns)
-        bounds += [upper_bound(run.errors or 0.0, params.confidence) / run.bits for run in end.runs if run.bits]
-    if not required:
-        reasons.append("no end is read")
-    runs = [run for end in required for run in end.runs]
-    margins = [
-        getattr(run, level) - getattr(run, limit) for run in runs for _, level, limit, _ in _LEVELS
-        if getattr(run, level) is not None
-    ]  # fmt: skip
-    return Qualification(
-        not reasons, tuple(reasons),
-        min((0.0 if end.not_carrying else (now_ns - end.up_since_ns) / 1e9 for end in required), default=0.0),
-        max(bounds, default=None), max((run.ber for run in runs if run.ber is not None), default=None),
-        min(margins, default=None), len(required) < len(ends),
-    )  # fmt: skip
+        if end.not_carrying:
+            doubts.append(end.not_carrying)
+        elif up_s < params.qualify_s:
+            doubts.append(f"{end.port} is up without a transition for {max(up_s, 0):.0f} s of {params.qualify_s:g} s")
+        else:
+            doubts += _find_gaps(params, end, now_ns, after_ns)
+    return doubts
 
 
 def _find_gaps(params: QualificationParams, end: EndEvidence, now_ns: int, after_ns: int) -> list[str]:

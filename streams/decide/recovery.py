@@ -8,7 +8,7 @@ import structlog
 from streams.decide import memory, remedies
 from streams.decide.core import Core
 from streams.decide.guards import ISOLATES
-from streams.decide.life_cycle import REPAIR_ACTIONS
+from streams.decide.life_cycle import REPAIR_ACTIONS, RESTORES
 from streams.decide.memory import Memory
 from streams.decide.remedies import kind_of
 from streams.decide.state import ACTOR, DecideState, Order, Remedy
@@ -22,9 +22,6 @@ _OUT = (State.APPROVED, State.ACCEPTED, State.NO_ANSWER, State.DRAINED, State.VE
 
 _ANSWERED = (State.DRAINED, State.VERIFYING, State.RESTORING, State.PROBATION, State.FAILED)
 """States that require a result of automation, or the evidence of a link's ports."""
-
-_ORDERS = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
-"""Actions that are always orders; a repair may also be the first action of a remediation."""
 
 
 @dataclass(slots=True)
@@ -122,7 +119,7 @@ def _restore(core: Core, last: Mapping[str, Remediation], memories: Mapping[str,
 
 def _is_order(record: Remediation) -> bool:
     """Return whether it is an order for a target that is out of service; only a decision on a finding has a penalty."""
-    return record.action in _ORDERS or (record.action in REPAIR_ACTIONS and record.penalty is None)
+    return record.action in RESTORES or (record.action in REPAIR_ACTIONS and record.penalty is None)
 
 
 def _rename(before: Remediation, after: Remediation, state: DecideState, holders: dict[str, dict[str, None]]) -> None:

@@ -16,13 +16,11 @@ from streams.decide import decisions, remedies
 from streams.decide.core import Core
 from streams.decide.fabric_view import TrafficRun
 from streams.decide.guards import TAKES_HOST_OUT, Decision
-from streams.decide.life_cycle import Event
+from streams.decide.life_cycle import RESTORES, Event
 from streams.decide.link_states import Block
 from streams.decide.state import ACTOR, Order, Remedy
 from streams.wire.models import Action, Finding, Verdict
 from streams.wire.models import RemediationState as State
-
-RESTORES = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
 
 _MAX_RESTORES = 10
 """Restores in a row without success; with pauses that double they take 17 hours (choice). Then only a person acts."""
@@ -256,7 +254,7 @@ def _advance_restore(core: Core, remedy: Remedy) -> None:
         remedies.extend_order(core, remedy)
     elif now_ns >= remedy.retry_ns:
         is_host = remedy.record.action in TAKES_HOST_OUT
-        action = core.policy.reversal_of(remedy.record.action) or (
+        action = core.policy.reversals.get(remedy.record.action) or (
             Action.UNCORDON_HOST if is_host else Action.RESTORE_LINK
         )
         decision = core.evaluate_order(remedy, action)

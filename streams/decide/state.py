@@ -98,13 +98,10 @@ class Isolations:
             self.version += 1
             self._change(target, at_ns)
 
-    def count(self, kind: TargetKind | None = None, pod: str | None = None, without: str = "") -> int:
-        """Return the number of isolated targets, optionally of one kind or one pod and without one target."""
-        return sum(
-            (kind is None or isolation.kind == kind) and (pod is None or isolation.pod == pod)
-            for target, isolation in self.active.items()
-            if target != without
-        )
+    def count(self, kind: TargetKind | None = None, pod: str | None = None) -> int:
+        """Return the number of isolated targets, optionally of one kind or one pod."""
+        found = self.active.values()
+        return sum((kind is None or one.kind == kind) and (pod is None or one.pod == pod) for one in found)
 
     def count_started(self, after_ns: int, target: str | None = None) -> int:
         """Return the number of isolations that started after a time, of one target or of all targets."""

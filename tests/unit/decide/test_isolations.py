@@ -55,7 +55,7 @@ def test_counts_by_kind_pod_and_target() -> None:
     assert isolations.count() == 3
     assert isolations.count(TargetKind.LINK) == 2
     assert isolations.count(pod="p") == 2
-    assert isolations.count(TargetKind.LINK, pod="p", without="a") == 0
+    assert isolations.count(TargetKind.LINK, pod="p") == 1
     assert isolations.count_started(at(1)) == 2
     assert isolations.count_started(at(1), "b") == 1
 
@@ -151,11 +151,8 @@ class Decisions(RuleBasedStateMachine):
         number = None if target.link is None else recounted.number_of(target.link)
         if number is None:
             return
-        for link in self.fabric_links:
-            other = recounted.number_of(link)
-            assert other is not None
-            is_lost = link.id in self.states.not_carrying or link.id in self.isolations.active
-            recounted.set_carrying(other, not is_lost)
+        for pod in range(len(self.top.graph.pods)):
+            recounted.refresh(pod, {*self.states.not_carrying, *self.isolations.active})
         assert not recounted.below([number], PARAMS.capacity_floor)
 
     @rule(

@@ -7,11 +7,10 @@ from typing import NamedTuple
 import pytest
 
 from streams.decide.link_states import Block
-from streams.decide.qualification import Qualification
 from streams.decide.stage import Decide
 from streams.replay.driver import Driver, batches, event_time
 from streams.wire.models import Message
-from tests.worlds.link_windows import SPEED_BPS, with_quality
+from tests.worlds.link_windows import with_quality
 from tests.worlds.live_stages import LiveStages, in_order
 from tests.worlds.observations import T0
 from tests.worlds.small_world import SmallWorld, stages
@@ -26,7 +25,7 @@ class Moment(NamedTuple):
 
     t: float
     blocked: dict[str, Block]
-    qualification: Qualification
+    doubts: list[str]
 
 
 def link_at(world: SmallWorld, port: str) -> str:
@@ -48,7 +47,7 @@ def watch(
         driver.process(batch)
         links = decide.link_states
         t = event_time(batch[-1])[0] / 1e9 - T0
-        moments.append(Moment(t, dict(links.blocked), links.qualification(link_id)))
+        moments.append(Moment(t, dict(links.blocked), links.doubts(link_id)))
     return moments
 
 
@@ -65,7 +64,7 @@ def at_time(moments: list[Moment], t: float) -> Moment:
 
 
 def first_qualified(moments: list[Moment], after: float = 0) -> float:
-    return next(moment.t for moment in moments if moment.t > after and moment.qualification.qualified)
+    return next(moment.t for moment in moments if moment.t > after and not moment.doubts)
 
 
 def test_a_link_that_is_administratively_down_is_no_capacity() -> None:
@@ -95,18 +94,15 @@ def test_a_link_that_comes_back_and_stays_up_qualifies_after_900_seconds() -> No
     moments = watch(world, "p1-l0/u0", 1300, measured)
     t = first_qualified(moments, after=160)
     assert 160 + QUALIFY_S <= t <= 160 + QUALIFY_S + SLACK_S
-    assert all(moment.qualification.qualified for moment in moments if moment.t >= t)
-    final = moments[-1].qualification
-    assert (final.one_sided, final.pre_fec_ber) == (False, 1e-8)
-    assert final.ber_bound == pytest.approx(3 / (SPEED_BPS * (1260 - 170)), rel=0.05)
+    assert not any(moment.doubts for moment in moments if moment.t >= t)
 
 
 def test_silence_does_not_qualify() -> None:
     """A link of which one end is not read any more does not qualify, and the time begins again when it is."""
     world = SmallWorld(down={"p1-l0/u0": [(100, 160)]}, not_polled={"s1": [(400, 1200)]})
     moments = watch(world, "p1-l0/u0", 2300, measured)
-    assert not any(moment.qualification.qualified for moment in moments if 100 < moment.t < 1200 + QUALIFY_S)
-    assert at_time(moments, 1100).qualification.reasons[0] == "s1/p1-l0 was not read lately"
+    assert all(moment.doubts for moment in moments if 100 < moment.t < 1200 + QUALIFY_S)
+    assert at_time(moments, 1100).doubts[0] == "s1/p1-l0 was not read lately"
     assert first_qualified(moments, after=1200) <= 1200 + QUALIFY_S + SLACK_S
 
 
@@ -119,7 +115,7 @@ def test_a_repair_takes_the_link_down_and_is_proven_at_both_ends() -> None:
 
     dim = {"p1-l0/u0"}
     moments = watch(world, "p1-l0/u0", 2700, dirty)
-    low, far = at_time(moments, 1590).qualification.reasons
+    low, far = at_time(moments, 1590).doubts
     assert low.endswith("sound readings since receive power -4.5 dBm, limit -3.0 dBm")
     assert far == "s1/p1-l0: no counter of errors and no BER is read"
     assert 1640 + QUALIFY_S <= first_qualified(moments, after=100) <= 1640 + QUALIFY_S + SLACK_S
@@ -150,6 +146,4 @@ def _evidence(live: LiveStages, world: SmallWorld) -> object:
     decide = live.stages[3]
     assert isinstance(decide, Decide)
     links = decide.link_states
-    return dict(links.blocked), {
-        link: (links.why_not(link), links.qualification(link)) for link in world.topology.links
-    }
+    return dict(links.blocked), {link: (links.why_not(link), links.doubts(link)) for link in world.topology.links}

@@ -167,15 +167,15 @@ def test_a_link_qualifies_by_both_ends() -> None:
     own = made(states("p1-l0"), states("s1"), ReadingsHeartbeat(0, at(960)), t=960)
     for begin, end in minutes:
         own.update(PortQuality("p1-l0", GNMI, (_readings("u0", begin, end, 0),)))
-    assert own.qualification(LINK.id).reasons == ("s1/p1-l0: no counter of errors and no BER is read",)
+    assert own.doubts(LINK.id) == ["s1/p1-l0: no counter of errors and no BER is read"]
     for begin, end in minutes:
         own.update(PortQuality("s1", GNMI, (_readings("p1-l0", begin, end, 0),)))
-    assert own.qualification(LINK.id).qualified
+    assert not own.doubts(LINK.id)
     own.update(states("s1", t=961))
-    assert own.qualification(LINK.id).qualified
+    assert not own.doubts(LINK.id)
     own.update(states("s1", t=962, p1_l0=UP))
-    assert not own.qualification(LINK.id).qualified, "a transition begins the time again"
-    assert not own.qualification("link:unknown").qualified
+    assert own.doubts(LINK.id), "a transition begins the time again"
+    assert own.doubts("link:unknown")
 
 
 messages = st.lists(
@@ -209,7 +209,7 @@ def _apply(own: LinkStates, message: LinkMessage | int) -> None:
 
 def _shown(own: LinkStates) -> object:
     ids = sorted(TOP.links)
-    return dict(own.blocked), [(own.why_not(i), own.is_one_sided(i), own.qualification(i)) for i in ids]
+    return dict(own.blocked), [(own.why_not(i), own.is_one_sided(i), own.doubts(i)) for i in ids]
 
 
 @settings(max_examples=60, deadline=None)

@@ -22,9 +22,9 @@ candidate_lists = st.lists(
 
 def capacity(lost: set[int] | None = None) -> Capacity:
     own = Capacity(TOP)
-    own.set_all_carrying(True)
-    for link in lost or ():
-        own.set_carrying(link, False)
+    ids = {TOP.graph.links[number].id for number in lost or ()}
+    for pod in range(len(TOP.graph.pods)):
+        own.refresh(pod, ids)
     return own
 
 
