@@ -40,6 +40,11 @@ def device_id(device: str) -> str:
     return f"device:{device}"
 
 
+def plane_id(plane: int) -> str:
+    """Return the subject id of a plane."""
+    return f"plane:{plane}"
+
+
 def collector_id(collector: str) -> str:
     """Return the subject id of a collector."""
     return f"collector:{collector}"

@@ -27,6 +27,10 @@ def _check_host_rates(rates: m.HostRates) -> None:
     lists = (rates.rate_bps, rates.speed_bps, rates.rails, rates.stalled, rates.retransmitting)
     if any(len(values) != len(rates.host) for values in lists):
         raise Reject(f"the lists of its {len(rates.host)} hosts differ in number")
+    if not len(rates.retry_host) == len(rates.retry_port) == len(rates.retry_ratio):
+        raise Reject("the lists of its ports that retransmit differ in number")
+    if any(place >= len(rates.host) for place in rates.retry_host):
+        raise Reject(f"a port that retransmits is of none of its {len(rates.host)} hosts")
 
 
 def _check_version(version: m.VersionCount) -> None:

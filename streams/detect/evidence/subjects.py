@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from streams.fabric.ids import Port, collector_id, device_id, input_id, port_id
+from streams.fabric.ids import Port, collector_id, device_id, input_id, plane_id, port_id
 from streams.fabric.topology import Topology
 from streams.wire.models import Coverage, Endpoint, Subject
 
@@ -27,6 +27,11 @@ def device_subject(topology: Topology, device: str) -> Subject:
     site, team, plane = (known.site, known.team, known.plane) if known else ("", "", None)
     pod = topology.pod_of(device)
     return Subject(device_id(device), Endpoint(device), role=role, plane=plane, pod=pod, site=site, team=team)
+
+
+def plane_subject(plane: int) -> Subject:
+    """Return a plane of the fabric, which has no ends."""
+    return Subject(plane_id(plane), role="plane", plane=plane)
 
 
 def collector_subject(collector: str) -> Subject:

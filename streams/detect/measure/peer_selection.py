@@ -12,7 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.detect.detectors.congestion_imbalance import DIRECTIONS, Values, deviations
-from streams.detect.detectors.rail_degraded.comparison import HostRows, host_rows, suspect_rails
+from streams.detect.detectors.rail_degraded.comparison import (
+    RETRANSMITS,
+    HostRows,
+    host_rows,
+    limits_of,
+    suspect_rails,
+)
 from streams.detect.measure.storage.column_store import Indices, Times
 from streams.detect.measure.storage.message_batch import ClosedWindows
 from streams.detect.measure.storage.plausibility import Plausibility
@@ -93,6 +99,28 @@ def host_rates(
     for number in np.unique(numbers[known]).tolist():
         own = known & (numbers == number)
         yield number, HostRows(*(values[own] for values in rows)), np.array(rails.hosts)[own].tolist()
+
+
+def retransmitting_ports(
+    params: DetectParams, rails: RailReadings, host: int, planes: Values
+) -> list[tuple[int, float]]:
+    """Return the ports of a host that retransmit, with their rate as a multiple of the limit.
+
+    `planes` has the number of the rail for its ports on fabrics that spray packets, and NaN for the others. A counter
+    that only one port of a rail with several planes has is the rail's, and shows no plane.
+    """
+    limits = limits_of(params.rail)
+    found: dict[int, float] = {}
+    for metric in RETRANSMITS:
+        if metric not in rails.read:
+            continue
+        rates = rails.read[metric][host] / rails.seconds[host] / limits[metric]
+        counted = np.where(np.isnan(rates), np.nan, planes)
+        for port in np.flatnonzero((rates >= 1) & ~np.isnan(planes)).tolist():
+            of_rail = np.count_nonzero(planes == planes[port])
+            if of_rail == 1 or np.count_nonzero(counted == planes[port]) > 1:
+                found[port] = max(found.get(port, 0.0), float(rates[port]))
+    return sorted(found.items())
 
 
 def select_uplinks(

@@ -1,7 +1,7 @@
 """Converts final windows of event time to the messages to send: of ports, of rails and of uplinks."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from streams.detect.measure.peer_selection import (
     RailReadings,
     host_rates,
     read_rails,
+    retransmitting_ports,
     select_rails,
     select_uplinks,
 )
@@ -26,18 +27,22 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.models import HostRates, PeerGroup, PeerWindow, Source, Window
 
+Retries = Sequence[tuple[str, str, float]]
+"""Host, port, and the rate of its retransmits as a multiple of the limit."""
+
 
 class HostRatesBuffer:
     """The windows that are not emitted yet."""
 
     def __init__(self, width_ns: int, lateness_ns: int) -> None:
         self._width_ns, self._lateness_ns = width_ns, lateness_ns
-        self.windows: dict[tuple[int, int], tuple[list[str], npt.NDArray[np.float64]]] = {}
-        """Number of the window and of the source -> hosts, and one row for each field of HostRows."""
+        self.windows: dict[tuple[int, int], tuple[list[str], npt.NDArray[np.float64], Retries]] = {}
+        """Number of the window and of the source -> hosts, one row for each field of HostRows, and the retransmits."""
 
-    def add(self, number: int, source: Source, hosts: Sequence[str], rows: HostRows) -> None:
-        names, known = self.windows.get((number, source.value), ([], np.empty((len(rows), 0))))
-        self.windows[number, source.value] = [*names, *hosts], np.concatenate([known, np.array(rows)], axis=1)
+    def add(self, number: int, source: Source, hosts: Sequence[str], rows: HostRows, retries: Retries) -> None:
+        names, known, before = self.windows.get((number, source.value), ([], np.empty((len(rows), 0)), ()))
+        joined = np.concatenate([known, np.array(rows)], axis=1)
+        self.windows[number, source.value] = [*names, *hosts], joined, [*before, *retries]
 
     def due(self, watermark_ns: int) -> Iterator[HostRates]:
         """Yield and drop the complete windows, with the hosts by name."""
@@ -45,27 +50,45 @@ class HostRatesBuffer:
             begin_ns = number * self._width_ns
             if begin_ns + self._width_ns + self._lateness_ns > watermark_ns:
                 break
-            names, rows = self.windows.pop((number, source))
+            names, rows, retries = self.windows.pop((number, source))
             order = sorted(range(len(names)), key=names.__getitem__)
             rate, speed, *counts = rows[:, order].tolist()
             rails, stalled, retransmitting = (tuple(map(int, one)) for one in counts)
+            hosts = tuple(names[n] for n in order)
+            place = {host: n for n, host in enumerate(hosts)} if retries else {}
             yield HostRates(
-                Source(source), begin_ns, begin_ns + self._width_ns, tuple(names[n] for n in order), tuple(rate),
-                tuple(speed), rails, stalled, retransmitting,
+                Source(source), begin_ns, begin_ns + self._width_ns, hosts, tuple(rate), tuple(speed), rails, stalled,
+                retransmitting, tuple(place[host] for host, _, _ in retries), tuple(port for _, port, _ in retries),
+                tuple(ratio for _, _, ratio in retries),
             )  # fmt: skip
 
     def dump(self) -> list[list[Any]]:
-        return [[number, source, names, rows.tolist()] for (number, source), (names, rows) in self.windows.items()]
+        return [
+            [number, source, names, rows.tolist(), list(retries)]
+            for (number, source), (names, rows, retries) in self.windows.items()
+        ]
 
     def load(self, data: list[list[Any]]) -> None:
-        self.windows = {(number, source): (names, np.array(rows, np.float64)) for number, source, names, rows in data}
+        self.windows = {  # released versions had no retransmits
+            (number, source): (names, np.array(rows, np.float64), [tuple(one) for of in retries for one in of])
+            for number, source, names, rows, *retries in data
+        }
 
 
 NumberedWindow = tuple[int, Window | PeerWindow]
 """The number of the message that makes a window final, and the window."""
 
-_Speeds = tuple[PeerGroup, npt.NDArray[np.float64]]
-"""The peers of a device, and the speeds of its ports: NaN for other ports, 0 if unknown."""
+_Array = npt.NDArray[np.float64]
+
+
+class _Peers(NamedTuple):
+    """The peers of a device."""
+
+    group: PeerGroup
+    speeds: _Array
+    """The speeds of its ports: NaN for other ports, 0 if unknown."""
+    sprayed: _Array | None = None
+    """The numbers of the rails of a host's ports below switches that spray packets; None if it has none."""
 
 
 class WindowSender:
@@ -80,7 +103,7 @@ class WindowSender:
         )
         self.host_rates = HostRatesBuffer(self.spec.width_ns, self.spec.lateness_ns)
         self._topology = Topology(Inventory())
-        self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
+        self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Peers | None]] = {}
 
     def set_topology(self, topology: Topology) -> None:
         self._topology = topology
@@ -92,15 +115,16 @@ class WindowSender:
         for report in self._selector.select(closed):
             message = messages[report.message]
             found.append((message.number, self._window(message.slot, report)))
-        known = [(i, peers) for i, message in enumerate(messages) if (peers := self._speeds_of(message.slot))]
+        known = [(i, peers) for i, message in enumerate(messages) if (peers := self._peers_of(message.slot))]
         for group in (PeerGroup.HOST_RAILS, PeerGroup.SWITCH_UPLINKS) if known else ():
-            own = [i for i, peers in known if peers[0] is group]
+            own = [i for i, peers in known if peers.group is group]
             if not own:
                 continue
-            speeds = np.stack([peers[1] for _, peers in known if peers[0] is group])
+            of_group = [peers for _, peers in known if peers.group is group]
+            speeds = np.stack([peers.speeds for peers in of_group])
             if group is PeerGroup.HOST_RAILS:
                 rails = read_rails(closed, own, speeds, self.plausibility)
-                self._add_host_rates(closed, rails)
+                self._add_host_rates(closed, rails, [peers.sprayed for peers in of_group])
                 reports = select_rails(self._params, closed, rails)
             else:
                 reports = select_uplinks(self._params, closed, own, speeds, self.plausibility)
@@ -110,16 +134,26 @@ class WindowSender:
                 found.append((message.number, self._peer_window(message.slot, number, peer, group)))
         return found
 
-    def _add_host_rates(self, closed: ClosedWindows, rails: RailReadings) -> None:
+    def _add_host_rates(self, closed: ClosedWindows, rails: RailReadings, sprayed: Sequence[_Array | None]) -> None:
+        place = {window: n for n, window in enumerate(rails.hosts)}
         for number, rows, own in host_rates(self._params, closed, rails):
             slots = [closed.messages[window].slot for window in own]
             for source in {slot.source for slot in slots}:
                 of_source = [n for n, slot in enumerate(slots) if slot.source is source]
                 hosts = [slots[n].device for n in of_source]
-                self.host_rates.add(number, source, hosts, HostRows(*(values[of_source] for values in rows)))
+                retries: list[tuple[str, str, float]] = []
+                for n in of_source:
+                    planes = sprayed[place[own[n]]]
+                    if planes is not None and rows.retransmitting[n]:
+                        found = retransmitting_ports(self._params, rails, place[own[n]], planes)
+                        retries += [(slots[n].device, self._port(slots[n], row), ratio) for row, ratio in found]
+                self.host_rates.add(number, source, hosts, HostRows(*(values[of_source] for values in rows)), retries)
+
+    def _port(self, slot: DeviceSlot, row: int) -> str:
+        return self._topology.resolve_port(slot.device, slot.rows[row]).port
 
     def _window(self, slot: DeviceSlot, report: PortWindowReport) -> Window:
-        port = self._topology.resolve_port(slot.device, slot.rows[report.row]).port
+        port = self._port(slot, report.row)
         begin_ns, values = report.number * self.spec.width_ns, report.values.values()
         return Window(
             slot.device, port, slot.source, begin_ns, begin_ns + self.spec.width_ns, report.since_ns, report.at_ns,
@@ -135,25 +169,28 @@ class WindowSender:
             ports, report.metrics, report.values,
         )  # fmt: skip
 
-    def _speeds_of(self, slot: DeviceSlot) -> _Speeds | None:
+    def _peers_of(self, slot: DeviceSlot) -> _Peers | None:
         """Return the speeds of a host's rails or a switch's uplinks; None for a device without peers to compare."""
         known = self._speeds.get((slot.device, slot.source))
         if known is None or known[0] is not slot.rows:
-            known = self._speeds[slot.device, slot.source] = slot.rows, self._find_speeds(slot)
+            known = self._speeds[slot.device, slot.source] = slot.rows, self._find_peers(slot)
         return known[1]
 
-    def _find_speeds(self, slot: DeviceSlot) -> _Speeds | None:
+    def _find_peers(self, slot: DeviceSlot) -> _Peers | None:
         device = self._topology.devices.get(slot.device)
         if device is None or device.kind not in ("host", "switch"):
             return None
         is_host = device.kind == "host"
-        speeds: list[float] = []
-        for row in slot.rows:
+        speeds, sprayed = np.full((2, len(slot.rows)), np.nan)
+        for n, row in enumerate(slot.rows):
             link = self._topology.link_at(self._topology.resolve_port(slot.device, row))
-            is_peer = link is not None and (
-                link.rail is not None if is_host else link.is_uplink and link.lower.device == slot.device
-            )
-            speeds.append(link.speed_bps or 0.0 if link is not None and is_peer else np.nan)
+            if link is None:
+                continue
+            if is_host and link.rail is not None:
+                speeds[n], upper = link.speed_bps or 0.0, self._topology.devices.get(link.upper.device)
+                sprayed[n] = link.rail if upper is not None and upper.is_sprayed else np.nan
+            elif not is_host and link.is_uplink and link.lower.device == slot.device:
+                speeds[n] = link.speed_bps or 0.0
         if is_host:
-            return PeerGroup.HOST_RAILS, np.array(speeds)
-        return (PeerGroup.SWITCH_UPLINKS, np.array(speeds)) if np.count_nonzero(~np.isnan(speeds)) > 1 else None
+            return _Peers(PeerGroup.HOST_RAILS, speeds, None if np.isnan(sprayed).all() else sprayed)
+        return _Peers(PeerGroup.SWITCH_UPLINKS, speeds) if np.count_nonzero(~np.isnan(speeds)) > 1 else None

@@ -1220,6 +1220,9 @@ class HostRates(_message.Message):
     RAILS_FIELD_NUMBER: _builtins.int
     STALLED_FIELD_NUMBER: _builtins.int
     RETRANSMITTING_FIELD_NUMBER: _builtins.int
+    RETRY_HOST_FIELD_NUMBER: _builtins.int
+    RETRY_PORT_FIELD_NUMBER: _builtins.int
+    RETRY_RATIO_FIELD_NUMBER: _builtins.int
     source: _telemetry_pb2.Source.ValueType
     begin_ns: _builtins.int
     """the window is [begin, end)"""
@@ -1246,6 +1249,17 @@ class HostRates(_message.Message):
     def retransmitting(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """rails that retransmit, beyond the limit of rail/degraded"""
 
+    @_builtins.property
+    def retry_host(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Optional from here.
+        Ports of rails that retransmit below switches that spray packets, one value a port: position in `host`, port, and
+        the rate as a multiple of that limit. Left out: ports whose counters are those of all planes of their rail.
+        """
+
+    @_builtins.property
+    def retry_port(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def retry_ratio(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
     def __init__(
         self,
         *,
@@ -1258,10 +1272,13 @@ class HostRates(_message.Message):
         rails: _abc.Iterable[_builtins.int] | None = ...,
         stalled: _abc.Iterable[_builtins.int] | None = ...,
         retransmitting: _abc.Iterable[_builtins.int] | None = ...,
+        retry_host: _abc.Iterable[_builtins.int] | None = ...,
+        retry_port: _abc.Iterable[_builtins.str] | None = ...,
+        retry_ratio: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_ns", b"begin_ns", "end_ns", b"end_ns", "host", b"host", "rails", b"rails", "rate_bps", b"rate_bps", "retransmitting", b"retransmitting", "source", b"source", "speed_bps", b"speed_bps", "stalled", b"stalled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_ns", b"begin_ns", "end_ns", b"end_ns", "host", b"host", "rails", b"rails", "rate_bps", b"rate_bps", "retransmitting", b"retransmitting", "retry_host", b"retry_host", "retry_port", b"retry_port", "retry_ratio", b"retry_ratio", "source", b"source", "speed_bps", b"speed_bps", "stalled", b"stalled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

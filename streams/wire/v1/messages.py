@@ -651,6 +651,9 @@ class HostRates:
     rails: tuple[int, ...]
     stalled: tuple[int, ...]
     retransmitting: tuple[int, ...]
+    retry_host: tuple[int, ...] = ()
+    retry_port: tuple[str, ...] = ()
+    retry_ratio: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,8 @@ def rates(rows_of: RowsOf, count: int = 30) -> Iterator[HostRates]:
         begin = at(20 + 60 * n)
         yield HostRates(
             Source.SOURCE_NIC, begin, begin + ns(60), HOSTS, tuple(row["rate"] for row in rows),
-            (SPEED,) * len(HOSTS), *(tuple(int(row[name]) for row in rows)
-                                     for name in ("rails", "stalled", "retransmitting")),
+            (SPEED,) * len(HOSTS), tuple(int(row["rails"]) for row in rows), tuple(int(row["stalled"]) for row in rows),
+            tuple(int(row["retransmitting"]) for row in rows),
         )  # fmt: skip
 
 

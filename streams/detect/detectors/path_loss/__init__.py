@@ -2,7 +2,8 @@
 
 Evaluates the active probes of the last minute each 10 s, of the whole fabric; localize.py finds the elements that
 explain the losses. Opens with the first significant window, and resolves after `clear_s` without one. A rail that
-answers no prober is rail/unreachable. A host that is down, stalled or slow to answer casts no votes.
+answers no prober is rail/unreachable. A host that is down, stalled or slow to answer casts no votes. On fabrics that
+spray packets, retries.py concludes from the NICs' retransmits.
 """
 
 from collections import defaultdict
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from streams.detect.detector import Context, Detector, Evaluation, JobDomain, Placement, follow_link, link_follower
 from streams.detect.detectors.path_loss.flows import PathParams, device_of
 from streams.detect.detectors.path_loss.localize import Suspect, localize
+from streams.detect.detectors.path_loss.retries import METRIC as RETRIES
+from streams.detect.detectors.path_loss.retries import RetryState, add_retries, evaluate_retries
 from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes, confidence_of, has_open
 from streams.detect.evidence.link_history import FOREVER, LinkHistory
 from streams.detect.evidence.port_faults import fault_evidence, reported_faults, session_downs
@@ -29,8 +32,19 @@ from streams.detect.fabric_side import (
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.intervals import Interval, merge_intervals
+from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology
-from streams.wire.models import Cause, Condition, Coverage, Episode, Finding, Message, ProbeWindow, Subject
+from streams.wire.models import (
+    Cause,
+    Condition,
+    Coverage,
+    Episode,
+    Finding,
+    HostRates,
+    Message,
+    ProbeWindow,
+    Subject,
+)
 from streams.wire.symptoms import SESSION_FAULTS, Fault
 
 _CERTAIN, _NOT_DISTINGUISHED, _NOT_LOCATED = 0.9, 0.6, 0.5
@@ -140,17 +154,24 @@ class PathState:
     final_ns: int = 0
     due_ns: int = FOREVER
     """The watermark at which a result changes without input."""
+    retries: RetryState = field(default_factory=RetryState)
 
 
 def add_message(state: PathState, message: Message) -> None:
-    """Add a window of a partition, or replace it."""
-    if isinstance(message, ProbeWindow) and message.at_ns > state.final_ns:
+    """Add a window of a partition, or replace it; add the ports of hosts that retransmit."""
+    if isinstance(message, HostRates):
+        add_retries(state.retries, message)
+    elif isinstance(message, ProbeWindow) and message.at_ns > state.final_ns:
         state.windows.setdefault(str(message.at_ns), {})[str(message.shard)] = message
         state.changed_ns = min(state.changed_ns, message.at_ns)
 
 
 def _evaluate(params: PathParams, ledger: Ledger, state: PathState, topology: Topology) -> list[Episode]:
     """Evaluate the windows that changed, and conclude on every subject."""
+    return [*evaluate_retries(ledger, state.retries, topology), *_evaluate_probes(params, ledger, state, topology)]
+
+
+def _evaluate_probes(params: PathParams, ledger: Ledger, state: PathState, topology: Topology) -> list[Episode]:
     watermark_ns, lateness_ns = ledger.watermark_ns, ns(ledger.settings.lateness_s)
     if watermark_ns < min(state.changed_ns, state.due_ns):
         return []
@@ -303,6 +324,8 @@ def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
     """Return the finding with the sessions that failed with it, and its parent. The parent is the most severe
     concurrent fault at its ports, or for a session the probes' finding on its link or switches.
     """
+    if _is_of_retries(finding):
+        return _explain_retries(finding, cases)
     for port in (finding.subject.a, finding.subject.z):
         for fault in cases.link_faults_at(port) if port is not None else ():
             if fault.condition is not finding.condition and are_concurrent(fault, finding):
@@ -326,8 +349,45 @@ def _is_of_session(finding: Finding) -> bool:
     return any(evidence.metric in _SESSIONS for evidence in finding.evidence[:1])
 
 
+_FAULTS = (Condition.LINK_DEGRADING, Condition.LINK_FLAP, Condition.LINK_DOWN, Condition.PATH_LOSS)
+"""Faults of a link of a plane for which NICs retransmit."""
+
+
+def _explain_retries(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
+    """Return the finding with the paths that switches avoid, and its parent: the fault of a link of the plane.
+
+    A host's link explains only the retransmits of its host.
+    """
+    near = [
+        other
+        for condition in (*_FAULTS, Condition.CONGESTION_IMBALANCE)
+        for other in cases.findings_of(condition)
+        if other.id != finding.id and _is_near(other, finding) and are_concurrent(other, finding)
+    ]
+    avoided = [line for one in near if one.condition is Condition.CONGESTION_IMBALANCE for line in one.evidence[:1]]
+    faults = [one for one in near if one.condition in _FAULTS and not _is_of_retries(one)]
+    finding = replace(finding, evidence=(*finding.evidence, *avoided))
+    return finding, min(faults, key=detection_order, default=None)
+
+
+def _is_near(other: Finding, finding: Finding) -> bool:
+    if other.subject.role == HOST_LINK:
+        return False
+    if finding.subject.a is not None and finding.subject.a.device in devices_of(other):
+        return True
+    return finding.subject.a is None and other.subject.plane == finding.subject.plane
+
+
+def _is_of_retries(finding: Finding) -> bool:
+    return finding.condition is Condition.PATH_LOSS and any(line.metric == RETRIES for line in finding.evidence[:1])
+
+
 def _affected_by(changed: Finding, cases: Cases) -> Iterator[str]:
     """Yield the findings at the devices of another finding: sessions are evidence for losses of probes."""
+    if changed.condition in (*_FAULTS, Condition.CONGESTION_IMBALANCE) and changed.subject.role != HOST_LINK:
+        for other in cases.findings_of(Condition.PATH_LOSS):
+            if _is_of_retries(other) and other.id != changed.id and _is_near(changed, other):
+                yield other.id
     if changed.condition is Condition.PATH_LOSS:
         for device in devices_of(changed):
             for other in cases.findings_at(device):
@@ -340,7 +400,7 @@ DETECTOR = Detector(
     version="1",
     opens_when=(
         "active probes are lost at a link or switch that counts no drops, or on one 5-tuple while others over the "
-        "same links are not"
+        "same links are not, or NICs below a leaf or in a plane retransmit where packets are sprayed"
     ),
     params=PathParams,
     section="path",

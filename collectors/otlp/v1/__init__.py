@@ -1,1 +1,0 @@
-"""Generated from proto/collectors/otlp/v1; see proto/generate.py."""
