@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import orjson
 from google.protobuf.message import DecodeError
 
-from collectors.otlp.v1 import otlp_lite_pb2 as otlp
 from streams.wire.errors import Reject
+from streams.wire.v1 import otlp_pb2 as otlp
 
 START, AT, DOUBLE, INTEGER = 0x11, 0x19, 0x21, 0x31
 """The tags of the start time, the time, and the two kinds of value."""

@@ -20,9 +20,9 @@ from collectors.otlp.paths import PathRule, path_rule
 from collectors.otlp.points import resource
 from collectors.otlp.series import Batches, MetricSeries, Refused, new_batches
 from collectors.otlp.tables import NEIGHBORS, TableRule, rules, units
-from collectors.otlp.v1 import otlp_lite_pb2 as otlp
 from streams.wire.bounds import MAX_TIME_NS
 from streams.wire.errors import Reject
+from streams.wire.v1 import otlp_pb2 as otlp
 
 _log = structlog.get_logger("railsight.otlp")
 
@@ -68,12 +68,12 @@ class Answer:
     rejected: int = 0
     message: str = ""
 
-    def response(self) -> otlp.ExportMetricsServiceResponse:
+    def response(self) -> otlp.ExportResponse:
         """Return the message, which is empty if all points are stored."""
         if not (self.rejected or self.message):
-            return otlp.ExportMetricsServiceResponse()
-        partial = otlp.PartialSuccess(rejected_data_points=self.rejected, error_message=self.message)
-        return otlp.ExportMetricsServiceResponse(partial_success=partial)
+            return otlp.ExportResponse()
+        partial = otlp.PartialSuccess(rejected=self.rejected, error_message=self.message)
+        return otlp.ExportResponse(partial_success=partial)
 
 
 @dataclass(slots=True)

@@ -20,9 +20,9 @@ from collectors.dialout.server import credentials, started
 from collectors.otlp.params import Params
 from collectors.otlp.points import from_json, from_protobuf
 from collectors.otlp.receiver import Answer, Forbidden, Overload, Receiver
-from collectors.otlp.v1 import otlp_lite_pb2 as otlp
 from streams.fabric import decompression
 from streams.wire.errors import Misconfigured, Reject
+from streams.wire.v1 import otlp_pb2 as otlp
 
 _log = structlog.get_logger("railsight.otlp")
 
@@ -79,7 +79,7 @@ def _status(code: int, why: str, after_s: float | None = None) -> otlp.Status:
     status = otlp.Status(code=code, message=why)
     if after_s is not None:
         seconds = int(after_s)
-        delay = otlp.Duration(seconds=seconds, nanos=int((after_s - seconds) * 1e9))
+        delay = otlp.RetryDelay(seconds=seconds, nanos=int((after_s - seconds) * 1e9))
         status.details.add(type_url=_RETRY_INFO, value=otlp.RetryInfo(retry_delay=delay).SerializeToString())
     return status
 
@@ -148,7 +148,7 @@ def _peer(request: web.BaseRequest) -> Peer:
     return Peer(plain(request.remote or ""), certificate_names(certificate or {}))
 
 
-def _answer(code: int, message: otlp.ExportMetricsServiceResponse | otlp.Status, *, is_json: bool) -> web.Response:
+def _answer(code: int, message: otlp.ExportResponse | otlp.Status, *, is_json: bool) -> web.Response:
     if is_json:
         return web.Response(status=code, body=_json(message), content_type=_JSON)
     return web.Response(status=code, body=message.SerializeToString(), content_type=_PROTOBUF)
@@ -158,15 +158,15 @@ def _error(code: int, status: int, why: str, *, is_json: bool) -> web.Response:
     return _answer(code, _status(status, why), is_json=is_json)
 
 
-def _json(message: otlp.ExportMetricsServiceResponse | otlp.Status) -> bytes:
+def _json(message: otlp.ExportResponse | otlp.Status) -> bytes:
     if isinstance(message, otlp.Status):
         return orjson.dumps({"code": message.code, "message": message.message})
     if not message.HasField("partial_success"):
         return b"{}"
     partial = message.partial_success
     found: dict[str, str] = {"errorMessage": partial.error_message}
-    if partial.rejected_data_points:
-        found["rejectedDataPoints"] = str(partial.rejected_data_points)
+    if partial.rejected:
+        found["rejectedDataPoints"] = str(partial.rejected)
     return orjson.dumps({"partialSuccess": found})
 
 

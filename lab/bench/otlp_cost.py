@@ -18,9 +18,9 @@ from collectors.otlp.collector import collect
 from collectors.otlp.params import Params
 from collectors.otlp.server import METHOD
 from collectors.otlp.tables import tables
-from collectors.otlp.v1 import otlp_lite_pb2 as otlp
 from lab.constants import params_of
 from streams.wire.event_loop import new_loop
+from streams.wire.otlp_messages import Series, encode_metrics
 
 PORTS, READINGS = 64, 400
 _FIRST_NS = 1_800_000_000 * 10**9
@@ -38,18 +38,10 @@ def names() -> list[str]:
 
 def request(reading: int) -> bytes:
     """Return the request of one second."""
-    of_resource = otlp.ResourceMetrics()
-    scope = of_resource.scope_metrics.add()
-    for name in names():
-        points = scope.metrics.add(name=name.encode()).gauge.data_points
-        for port in range(PORTS):
-            value = otlp.AnyValue(string_value=f"swp{port}")
-            point = otlp.NumberDataPoint(
-                time_unix_nano=_FIRST_NS + reading * 10**9, as_double=float(1 + reading),
-                attributes=[otlp.KeyValue(key="interface", value=value)],
-            )  # fmt: skip
-            points.append(point.SerializeToString())
-    return otlp.ExportMetricsServiceRequest(resource_metrics=[of_resource]).SerializeToString()
+    value = float(1 + reading)
+    points = [({"interface": f"swp{port}"}, value) for port in range(PORTS)]
+    series = (Series(name, "", "", is_sum=False, points=points) for name in names())
+    return encode_metrics({}, series, 0, _FIRST_NS + reading * 10**9)
 
 
 def send(address: str, compression: grpc.Compression) -> None:

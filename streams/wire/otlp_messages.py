@@ -1,4 +1,4 @@
-"""Encodes log records and metrics as requests of OTLP, and reads the answers; the only module with its generated code.
+"""Encodes log records and metrics as requests of OTLP, and reads the answers.
 
 The caller supplies plain values: an absent attribute is left out, because OTLP has no null.
 """
@@ -75,25 +75,25 @@ def encode_metrics(resource: Mapping[str, Value], series: Iterable[Series], star
     """Return an ExportMetricsServiceRequest with all points at `now_ns`."""
     metrics = []
     for one in series:
-        metric = otlp_pb2.Metric(name=one.name, description=one.description, unit=one.unit)
         points = [
             otlp_pb2.NumberDataPoint(
                 start_time_unix_nano=start_ns if one.is_sum else 0,
                 time_unix_nano=now_ns,
                 as_double=value,
                 attributes=_attributes(labels),
-            )
+            ).SerializeToString()
             for labels, value in one.points
         ]
+        name, description, unit = (text.encode() for text in (one.name, one.description, one.unit))
+        metric = otlp_pb2.Metric(name=name, description=description, unit=unit)
+        data = metric.sum if one.is_sum else metric.gauge
+        data.data_points.extend(points)
         if one.is_sum:
-            metric.sum.CopyFrom(
-                otlp_pb2.Sum(data_points=points, aggregation_temporality=_CUMULATIVE, is_monotonic=True)
-            )
-        else:
-            metric.gauge.CopyFrom(otlp_pb2.Gauge(data_points=points))
+            data.aggregation_temporality, data.is_monotonic = _CUMULATIVE, True
+        data.SetInParent()
         metrics.append(metric)
-    of_scope = otlp_pb2.ScopeMetrics(scope=_scope(), metrics=metrics)
-    of_resource = otlp_pb2.ResourceMetrics(resource=_resource(resource), scope_metrics=[of_scope])
+    of_scope = otlp_pb2.ScopeMetrics(scope=_scope().SerializeToString(), metrics=metrics)
+    of_resource = otlp_pb2.ResourceMetrics(resource=_resource(resource).SerializeToString(), scope_metrics=[of_scope])
     return otlp_pb2.ExportMetricsServiceRequest(resource_metrics=[of_resource]).SerializeToString()
 
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1astreams/wire/v1/otlp.proto\x12\x11railsight.otlp.v1\"R\n\x18\x45xportLogsServiceRequest\x12\x36\n\rresource_logs\x18\x01 \x03(\x0b\x32\x1f.railsight.otlp.v1.ResourceLogs\"o\n\x0cResourceLogs\x12-\n\x08resource\x18\x01 \x01(\x0b\x32\x1b.railsight.otlp.v1.Resource\x12\x30\n\nscope_logs\x18\x02 \x03(\x0b\x32\x1c.railsight.otlp.v1.ScopeLogs\"v\n\tScopeLogs\x12\x36\n\x05scope\x18\x01 \x01(\x0b\x32\'.railsight.otlp.v1.InstrumentationScope\x12\x31\n\x0blog_records\x18\x02 \x03(\x0b\x32\x1c.railsight.otlp.v1.LogRecord\"\xe4\x01\n\tLogRecord\x12\x16\n\x0etime_unix_nano\x18\x01 \x01(\x06\x12\x17\n\x0fseverity_number\x18\x02 \x01(\x05\x12\x15\n\rseverity_text\x18\x03 \x01(\t\x12)\n\x04\x62ody\x18\x05 \x01(\x0b\x32\x1b.railsight.otlp.v1.AnyValue\x12/\n\nattributes\x18\x06 \x03(\x0b\x32\x1b.railsight.otlp.v1.KeyValue\x12\x1f\n\x17observed_time_unix_nano\x18\x0b \x01(\x06\x12\x12\n\nevent_name\x18\x0c \x01(\t\"[\n\x1b\x45xportMetricsServiceRequest\x12<\n\x10resource_metrics\x18\x01 \x03(\x0b\x32\".railsight.otlp.v1.ResourceMetrics\"x\n\x0fResourceMetrics\x12-\n\x08resource\x18\x01 \x01(\x0b\x32\x1b.railsight.otlp.v1.Resource\x12\x36\n\rscope_metrics\x18\x02 \x03(\x0b\x32\x1f.railsight.otlp.v1.ScopeMetrics\"r\n\x0cScopeMetrics\x12\x36\n\x05scope\x18\x01 \x01(\x0b\x32\'.railsight.otlp.v1.InstrumentationScope\x12*\n\x07metrics\x18\x02 \x03(\x0b\x32\x19.railsight.otlp.v1.Metric\"\x93\x01\n\x06Metric\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0c\n\x04unit\x18\x03 \x01(\t\x12)\n\x05gauge\x18\x05 \x01(\x0b\x32\x18.railsight.otlp.v1.GaugeH\x00\x12%\n\x03sum\x18\x07 \x01(\x0b\x32\x16.railsight.otlp.v1.SumH\x00\x42\x06\n\x04\x64\x61ta\"@\n\x05Gauge\x12\x37\n\x0b\x64\x61ta_points\x18\x01 \x03(\x0b\x32\".railsight.otlp.v1.NumberDataPoint\"u\n\x03Sum\x12\x37\n\x0b\x64\x61ta_points\x18\x01 \x03(\x0b\x32\".railsight.otlp.v1.NumberDataPoint\x12\x1f\n\x17\x61ggregation_temporality\x18\x02 \x01(\x05\x12\x14\n\x0cis_monotonic\x18\x03 \x01(\x08\"\x8b\x01\n\x0fNumberDataPoint\x12\x1c\n\x14start_time_unix_nano\x18\x02 \x01(\x06\x12\x16\n\x0etime_unix_nano\x18\x03 \x01(\x06\x12\x11\n\tas_double\x18\x04 \x01(\x01\x12/\n\nattributes\x18\x07 \x03(\x0b\x32\x1b.railsight.otlp.v1.KeyValue\";\n\x08Resource\x12/\n\nattributes\x18\x01 \x03(\x0b\x32\x1b.railsight.otlp.v1.KeyValue\"5\n\x14InstrumentationScope\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"C\n\x08KeyValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.railsight.otlp.v1.AnyValue\"\xa4\x01\n\x08\x41nyValue\x12\x16\n\x0cstring_value\x18\x01 \x01(\tH\x00\x12\x14\n\nbool_value\x18\x02 \x01(\x08H\x00\x12\x13\n\tint_value\x18\x03 \x01(\x03H\x00\x12\x16\n\x0c\x64ouble_value\x18\x04 \x01(\x01H\x00\x12\x34\n\x0b\x61rray_value\x18\x05 \x01(\x0b\x32\x1d.railsight.otlp.v1.ArrayValueH\x00\x42\x07\n\x05value\"9\n\nArrayValue\x12+\n\x06values\x18\x01 \x03(\x0b\x32\x1b.railsight.otlp.v1.AnyValue\"L\n\x0e\x45xportResponse\x12:\n\x0fpartial_success\x18\x01 \x01(\x0b\x32!.railsight.otlp.v1.PartialSuccess\"9\n\x0ePartialSuccess\x12\x10\n\x08rejected\x18\x01 \x01(\x03\x12\x15\n\rerror_message\x18\x02 \x01(\t\"S\n\x06Status\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12*\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32\x19.railsight.otlp.v1.Detail\")\n\x06\x44\x65tail\x12\x10\n\x08type_url\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\"?\n\tRetryInfo\x12\x32\n\x0bretry_delay\x18\x01 \x01(\x0b\x32\x1d.railsight.otlp.v1.RetryDelay\",\n\nRetryDelay\x12\x0f\n\x07seconds\x18\x01 \x01(\x03\x12\r\n\x05nanos\x18\x02 \x01(\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1astreams/wire/v1/otlp.proto\x12\x11railsight.otlp.v1\"R\n\x18\x45xportLogsServiceRequest\x12\x36\n\rresource_logs\x18\x01 \x03(\x0b\x32\x1f.railsight.otlp.v1.ResourceLogs\"o\n\x0cResourceLogs\x12-\n\x08resource\x18\x01 \x01(\x0b\x32\x1b.railsight.otlp.v1.Resource\x12\x30\n\nscope_logs\x18\x02 \x03(\x0b\x32\x1c.railsight.otlp.v1.ScopeLogs\"v\n\tScopeLogs\x12\x36\n\x05scope\x18\x01 \x01(\x0b\x32\'.railsight.otlp.v1.InstrumentationScope\x12\x31\n\x0blog_records\x18\x02 \x03(\x0b\x32\x1c.railsight.otlp.v1.LogRecord\"\xe4\x01\n\tLogRecord\x12\x16\n\x0etime_unix_nano\x18\x01 \x01(\x06\x12\x17\n\x0fseverity_number\x18\x02 \x01(\x05\x12\x15\n\rseverity_text\x18\x03 \x01(\t\x12)\n\x04\x62ody\x18\x05 \x01(\x0b\x32\x1b.railsight.otlp.v1.AnyValue\x12/\n\nattributes\x18\x06 \x03(\x0b\x32\x1b.railsight.otlp.v1.KeyValue\x12\x1f\n\x17observed_time_unix_nano\x18\x0b \x01(\x06\x12\x12\n\nevent_name\x18\x0c \x01(\t\"[\n\x1b\x45xportMetricsServiceRequest\x12<\n\x10resource_metrics\x18\x01 \x03(\x0b\x32\".railsight.otlp.v1.ResourceMetrics\"[\n\x0fResourceMetrics\x12\x10\n\x08resource\x18\x01 \x01(\x0c\x12\x36\n\rscope_metrics\x18\x02 \x03(\x0b\x32\x1f.railsight.otlp.v1.ScopeMetrics\"I\n\x0cScopeMetrics\x12\r\n\x05scope\x18\x01 \x01(\x0c\x12*\n\x07metrics\x18\x02 \x03(\x0b\x32\x19.railsight.otlp.v1.Metric\"\xb1\x02\n\x06Metric\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\x0c\x12\x0c\n\x04unit\x18\x03 \x01(\x0c\x12*\n\x05gauge\x18\x05 \x01(\x0b\x32\x19.railsight.otlp.v1.PointsH\x00\x12(\n\x03sum\x18\x07 \x01(\x0b\x32\x19.railsight.otlp.v1.PointsH\x00\x12.\n\thistogram\x18\t \x01(\x0b\x32\x19.railsight.otlp.v1.PointsH\x00\x12:\n\x15\x65xponential_histogram\x18\n \x01(\x0b\x32\x19.railsight.otlp.v1.PointsH\x00\x12,\n\x07summary\x18\x0b \x01(\x0b\x32\x19.railsight.otlp.v1.PointsH\x00\x42\x06\n\x04\x64\x61ta\"T\n\x06Points\x12\x13\n\x0b\x64\x61ta_points\x18\x01 \x03(\x0c\x12\x1f\n\x17\x61ggregation_temporality\x18\x02 \x01(\x05\x12\x14\n\x0cis_monotonic\x18\x03 \x01(\x08\"\xb7\x01\n\x0fNumberDataPoint\x12\x1c\n\x14start_time_unix_nano\x18\x02 \x01(\x06\x12\x16\n\x0etime_unix_nano\x18\x03 \x01(\x06\x12\x13\n\tas_double\x18\x04 \x01(\x01H\x00\x12\x10\n\x06\x61s_int\x18\x06 \x01(\x10H\x00\x12/\n\nattributes\x18\x07 \x03(\x0b\x32\x1b.railsight.otlp.v1.KeyValue\x12\r\n\x05\x66lags\x18\x08 \x01(\rB\x07\n\x05value\";\n\x08Resource\x12/\n\nattributes\x18\x01 \x03(\x0b\x32\x1b.railsight.otlp.v1.KeyValue\"5\n\x14InstrumentationScope\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"C\n\x08KeyValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.railsight.otlp.v1.AnyValue\"\xa4\x01\n\x08\x41nyValue\x12\x16\n\x0cstring_value\x18\x01 \x01(\tH\x00\x12\x14\n\nbool_value\x18\x02 \x01(\x08H\x00\x12\x13\n\tint_value\x18\x03 \x01(\x03H\x00\x12\x16\n\x0c\x64ouble_value\x18\x04 \x01(\x01H\x00\x12\x34\n\x0b\x61rray_value\x18\x05 \x01(\x0b\x32\x1d.railsight.otlp.v1.ArrayValueH\x00\x42\x07\n\x05value\"9\n\nArrayValue\x12+\n\x06values\x18\x01 \x03(\x0b\x32\x1b.railsight.otlp.v1.AnyValue\"L\n\x0e\x45xportResponse\x12:\n\x0fpartial_success\x18\x01 \x01(\x0b\x32!.railsight.otlp.v1.PartialSuccess\"9\n\x0ePartialSuccess\x12\x10\n\x08rejected\x18\x01 \x01(\x03\x12\x15\n\rerror_message\x18\x02 \x01(\t\"S\n\x06Status\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12*\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32\x19.railsight.otlp.v1.Detail\")\n\x06\x44\x65tail\x12\x10\n\x08type_url\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\"?\n\tRetryInfo\x12\x32\n\x0bretry_delay\x18\x01 \x01(\x0b\x32\x1d.railsight.otlp.v1.RetryDelay\",\n\nRetryDelay\x12\x0f\n\x07seconds\x18\x01 \x01(\x03\x12\r\n\x05nanos\x18\x02 \x01(\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,37 +42,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXPORTMETRICSSERVICEREQUEST']._serialized_start=597
   _globals['_EXPORTMETRICSSERVICEREQUEST']._serialized_end=688
   _globals['_RESOURCEMETRICS']._serialized_start=690
-  _globals['_RESOURCEMETRICS']._serialized_end=810
-  _globals['_SCOPEMETRICS']._serialized_start=812
-  _globals['_SCOPEMETRICS']._serialized_end=926
-  _globals['_METRIC']._serialized_start=929
-  _globals['_METRIC']._serialized_end=1076
-  _globals['_GAUGE']._serialized_start=1078
-  _globals['_GAUGE']._serialized_end=1142
-  _globals['_SUM']._serialized_start=1144
-  _globals['_SUM']._serialized_end=1261
-  _globals['_NUMBERDATAPOINT']._serialized_start=1264
-  _globals['_NUMBERDATAPOINT']._serialized_end=1403
-  _globals['_RESOURCE']._serialized_start=1405
-  _globals['_RESOURCE']._serialized_end=1464
-  _globals['_INSTRUMENTATIONSCOPE']._serialized_start=1466
-  _globals['_INSTRUMENTATIONSCOPE']._serialized_end=1519
-  _globals['_KEYVALUE']._serialized_start=1521
-  _globals['_KEYVALUE']._serialized_end=1588
-  _globals['_ANYVALUE']._serialized_start=1591
-  _globals['_ANYVALUE']._serialized_end=1755
-  _globals['_ARRAYVALUE']._serialized_start=1757
-  _globals['_ARRAYVALUE']._serialized_end=1814
-  _globals['_EXPORTRESPONSE']._serialized_start=1816
-  _globals['_EXPORTRESPONSE']._serialized_end=1892
-  _globals['_PARTIALSUCCESS']._serialized_start=1894
-  _globals['_PARTIALSUCCESS']._serialized_end=1951
-  _globals['_STATUS']._serialized_start=1953
-  _globals['_STATUS']._serialized_end=2036
-  _globals['_DETAIL']._serialized_start=2038
-  _globals['_DETAIL']._serialized_end=2079
-  _globals['_RETRYINFO']._serialized_start=2081
-  _globals['_RETRYINFO']._serialized_end=2144
-  _globals['_RETRYDELAY']._serialized_start=2146
-  _globals['_RETRYDELAY']._serialized_end=2190
+  _globals['_RESOURCEMETRICS']._serialized_end=781
+  _globals['_SCOPEMETRICS']._serialized_start=783
+  _globals['_SCOPEMETRICS']._serialized_end=856
+  _globals['_METRIC']._serialized_start=859
+  _globals['_METRIC']._serialized_end=1164
+  _globals['_POINTS']._serialized_start=1166
+  _globals['_POINTS']._serialized_end=1250
+  _globals['_NUMBERDATAPOINT']._serialized_start=1253
+  _globals['_NUMBERDATAPOINT']._serialized_end=1436
+  _globals['_RESOURCE']._serialized_start=1438
+  _globals['_RESOURCE']._serialized_end=1497
+  _globals['_INSTRUMENTATIONSCOPE']._serialized_start=1499
+  _globals['_INSTRUMENTATIONSCOPE']._serialized_end=1552
+  _globals['_KEYVALUE']._serialized_start=1554
+  _globals['_KEYVALUE']._serialized_end=1621
+  _globals['_ANYVALUE']._serialized_start=1624
+  _globals['_ANYVALUE']._serialized_end=1788
+  _globals['_ARRAYVALUE']._serialized_start=1790
+  _globals['_ARRAYVALUE']._serialized_end=1847
+  _globals['_EXPORTRESPONSE']._serialized_start=1849
+  _globals['_EXPORTRESPONSE']._serialized_end=1925
+  _globals['_PARTIALSUCCESS']._serialized_start=1927
+  _globals['_PARTIALSUCCESS']._serialized_end=1984
+  _globals['_STATUS']._serialized_start=1986
+  _globals['_STATUS']._serialized_end=2069
+  _globals['_DETAIL']._serialized_start=2071
+  _globals['_DETAIL']._serialized_end=2112
+  _globals['_RETRYINFO']._serialized_start=2114
+  _globals['_RETRYINFO']._serialized_end=2177
+  _globals['_RETRYDELAY']._serialized_start=2179
+  _globals['_RETRYDELAY']._serialized_end=2223
 # @@protoc_insertion_point(module_scope)

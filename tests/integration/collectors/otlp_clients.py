@@ -15,10 +15,10 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.otlp.collector import collect
 from collectors.otlp.params import Params
 from collectors.otlp.server import METHOD, PATH
-from collectors.otlp.v1 import otlp_lite_pb2 as otlp
 from lab.constants import params_of
 from streams.fabric.catalogue import Metric
 from streams.wire.models import NO_INDEX, Samples
+from streams.wire.v1 import otlp_pb2 as otlp
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.running_task import run_beside
 
@@ -36,7 +36,7 @@ class Listening:
     async def export(
         self, request: otlp.ExportMetricsServiceRequest | bytes, credentials: grpc.ChannelCredentials | None = None,
         compression: grpc.Compression = grpc.Compression.NoCompression,
-    ) -> otlp.ExportMetricsServiceResponse:  # fmt: skip
+    ) -> otlp.ExportResponse:  # fmt: skip
         """Send a request by gRPC; raises AioRpcError."""
         body = request if isinstance(request, bytes) else request.SerializeToString()
         address = f"127.0.0.1:{self.ports['grpc']}"
@@ -47,7 +47,7 @@ class Listening:
         ) as channel:  # fmt: skip
             call: Any = channel.unary_unary(METHOD)
             answer = await call(body, wait_for_ready=credentials is None, timeout=_PATIENCE_S, compression=compression)
-            return otlp.ExportMetricsServiceResponse.FromString(answer)
+            return otlp.ExportResponse.FromString(answer)
 
     async def post(
         self, body: bytes, content_type: str = PROTOBUF, encoding: str = "", path: str = PATH, ssl: Any = None

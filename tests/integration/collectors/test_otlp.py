@@ -13,9 +13,9 @@ import grpc.aio
 import orjson
 import pytest
 
-from collectors.otlp.v1 import otlp_lite_pb2 as otlp
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Facts
+from streams.wire.v1 import otlp_pb2 as otlp
 from tests.fixtures.certificates import CertificateAuthority
 from tests.fixtures.otlp_requests import Given, message
 from tests.integration.collectors.otlp_clients import JSON, listening
@@ -37,7 +37,7 @@ async def test_values_of_cumulus_have_our_units_by_grpc() -> None:
                     "nvswitch_platform_transceiver_channel_tx_bias_current": [Given(0.00675, channel, at_ns)],
                 }
             )
-            assert await now.export(request) == otlp.ExportMetricsServiceResponse()
+            assert await now.export(request) == otlp.ExportResponse()
         await now.until(lambda: len(now.values(Metric.OPER_UP)) == 2)
         assert [value for _, value in now.values(Metric.OPER_UP)] == [0.0, 1.0]
         assert set(now.values(Metric.PRE_FEC_BER)) == {("swp1", 0.0)}
@@ -60,7 +60,7 @@ async def test_a_point_without_a_time_is_rejected_and_the_others_are_stored() ->
     points = [Given(number, {"interface": f"swp{number}"}, 0 if number == 50 else None) for number in range(100)]
     async with listening() as now:
         answer = await now.export(message({OUT: points}))
-        assert answer.partial_success.rejected_data_points == 1
+        assert answer.partial_success.rejected == 1
         assert "time" in answer.partial_success.error_message
         await now.until(lambda: len(now.values(Metric.TX_BYTES)) == 99)
 

@@ -45,7 +45,13 @@ def until(condition: Callable[[], object]) -> None:
 
 def of_scope(body: bytes) -> dict[str, Any]:
     request = otlp_pb2.ExportMetricsServiceRequest.FromString(body)
-    return {metric.name: metric for metric in request.resource_metrics[0].scope_metrics[0].metrics}
+    return {metric.name.decode(): metric for metric in request.resource_metrics[0].scope_metrics[0].metrics}
+
+
+def point(data: Any) -> Any:
+    """Return the only point of a gauge or sum."""
+    (only,) = data.data_points
+    return otlp_pb2.NumberDataPoint.FromString(only)
 
 
 def test_counters_are_sums_since_the_start_and_an_outage_loses_none(receiver: Receiver) -> None:
@@ -66,16 +72,20 @@ def test_counters_are_sums_since_the_start_and_an_outage_loses_none(receiver: Re
     assert path == "/api/v1/otlp/v1/metrics"
     found = of_scope(body)
     messages, watermark = found["railsight_messages_total"], found["railsight_watermark_seconds"]
-    assert (messages.unit, messages.sum.aggregation_temporality, messages.sum.is_monotonic) == ("{records}", 2, True)
-    (point,) = messages.sum.data_points
-    assert (point.as_double, point.start_time_unix_nano) == (6, START_NS)
-    assert (point.time_unix_nano - START_NS) % STEP_NS == 0 and point.time_unix_nano > START_NS
-    assert attributes(point) == {"stage": "measure", "partition": "3", "topic": "t"}
-    assert (watermark.unit, watermark.gauge.data_points[0].as_double) == ("s", 1.5)
-    assert watermark.gauge.data_points[0].start_time_unix_nano == 0
-    assert found["railsight_epoch"].unit == ""
+    assert (messages.unit.decode(), messages.sum.aggregation_temporality, messages.sum.is_monotonic) == (
+        "{records}",
+        2,
+        True,
+    )
+    sent = point(messages.sum)
+    assert (sent.as_double, sent.start_time_unix_nano) == (6, START_NS)
+    assert (sent.time_unix_nano - START_NS) % STEP_NS == 0 and sent.time_unix_nano > START_NS
+    assert attributes(sent) == {"stage": "measure", "partition": "3", "topic": "t"}
+    assert (watermark.unit, point(watermark.gauge).as_double) == (b"s", 1.5)
+    assert point(watermark.gauge).start_time_unix_nano == 0
+    assert found["railsight_epoch"].unit == b""
     described = otlp_pb2.ExportMetricsServiceRequest.FromString(body).resource_metrics[0].resource
-    assert attributes(described).items() >= {
+    assert attributes(otlp_pb2.Resource.FromString(described)).items() >= {
         "service.namespace": "railsight", "service.name": "measure", "service.instance.id": "one",
         "railsight.cluster": "test",
     }.items()  # fmt: skip
@@ -90,9 +100,9 @@ def test_a_collector_sends_its_metrics_too(receiver: Receiver) -> None:
     with metrics_outputs(counted, "127.0.0.1", None, health, sender(receiver)):
         until(lambda: receiver.accepted)
     found = of_scope(receiver.accepted[0][1])
-    assert found["railsight_collector_acknowledged_total"].sum.data_points[0].as_double == 4
-    assert found["railsight_collector_waiting"].unit == "{records}"
-    assert found["railsight_collector_unknown_total"].unit == "{values_or_lines}"
+    assert point(found["railsight_collector_acknowledged_total"].sum).as_double == 4
+    assert found["railsight_collector_waiting"].unit == b"{records}"
+    assert found["railsight_collector_unknown_total"].unit == b"{values_or_lines}"
 
 
 def test_without_a_receiver_and_a_port_nothing_is_counted() -> None:
