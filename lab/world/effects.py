@@ -78,6 +78,40 @@ class CollectorRestart:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentRestart:
+    """The agent of a switch restarts: it does not answer, and then has another boot id; the device goes on."""
+
+    device: int
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class CachedCounters:
+    """A switch refreshes its traffic counters only at multiples of `period_s`; all others are fresh."""
+
+    device: int
+    interval: Interval
+    period_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LastChangeTimes:
+    """A switch dates each sampled leaf by its last change, as Arista EOS does by default."""
+
+    device: int
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatedWalk:
+    """The walks of an agent's counters end at a row: this row and all rows behind it have states only."""
+
+    device: int
+    interval: Interval
+    first_row: int
+
+
+@dataclass(frozen=True, slots=True)
 class CounterIncrement:
     """A counter of a port grows faster: by `per_s` per second, and by `share` of the growth of `of_metric`."""
 
@@ -234,5 +268,6 @@ class QueueDelay:
 Effect = (
     SignalLoss | Rebooting | NotPolled | ClockShift | CollectorRestart | CounterIncrement | TrafficReduction
     | TrafficShift | GaugeOverride | GpuGaugeOverride | GpuCounterIncrement | BitErrors | CounterReset | EmitEvent
-    | CablesSwapped | VersionChange | PacketDrop | QueueDelay
+    | CablesSwapped | VersionChange | PacketDrop | QueueDelay | AgentRestart | CachedCounters | LastChangeTimes
+    | TruncatedWalk
 )  # fmt: skip

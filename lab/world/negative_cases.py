@@ -10,26 +10,38 @@ from datetime import UTC, datetime
 
 from lab.world.columns import PRIORITY
 from lab.world.effects import (
+    AgentRestart,
     BitErrors,
+    CachedCounters,
+    ClockShift,
     CollectorRestart,
     CounterIncrement,
     CounterReset,
     Effect,
+    EmitEvent,
     GaugeOverride,
     Interval,
+    LastChangeTimes,
     Rebooting,
     SignalLoss,
     TrafficReduction,
+    TruncatedWalk,
 )
 from lab.world.fault_placement import FaultPlacer
 from lab.world.host_agents import GPUS_PER_HOST, gpu_address, xid_event
 from lab.world.telemetry import COLLECTORS, collector_of
 from streams.fabric.catalogue import Metric
+from streams.wire.models import Event, EventKind, Source
 
 _S = 10**9
 _PAUSE_FRAMES_PER_S = 12_000
 _APPLICATION_XIDS = (13, 31, 43, 45)
 _TRIES = 100
+_STEP_S = 3.0
+"""A clock that is 5 s off is the fault device/clock-skew, and some are off by seconds anyway."""
+_ODD_S = (3600, 14_400)
+_CACHE_S = (20.0, 90.0)
+"""Refresh periods: Junos refreshes after up to 60 s; some line cards need longer."""
 
 
 def single_down(placer: FaultPlacer, within: Interval) -> list[Effect]:
@@ -134,6 +146,52 @@ def collector_restart(placer: FaultPlacer, within: Interval) -> list[Effect]:
     return []
 
 
+def agent_restart(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Restart the agent of a switch, which then reports a boot of the device; all counters and links go on."""
+    device, interval = _switch(placer), placer.interval(within, (2, 8))
+    return [AgentRestart(device, interval), _reported_boot(placer, device, interval.end_ns)]
+
+
+def clock_step(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Step the clock of a switch by some seconds and later back; its boot time is its clock minus its uptime."""
+    device, interval = _switch(placer), placer.interval(within, (600, 7200))
+    offset_s = float(placer.rng.choice([-1, 1]) * placer.rng.uniform(1, _STEP_S))
+    steps: list[Effect] = [ClockShift(device, interval, offset_s)]
+    for at_ns in interval:
+        steps += [AgentRestart(device, Interval(at_ns, at_ns)), _reported_boot(placer, device, at_ns)]
+    return steps
+
+
+def cached_counters(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Refresh the traffic counters of a switch more slowly than it is read, beside fresh pause counters."""
+    device, interval = _switch(placer), placer.interval(within, _ODD_S)
+    return [CachedCounters(device, interval, placer.rng.uniform(*_CACHE_S))]
+
+
+def last_change_times(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Date each sampled leaf of a switch by its last change: those of idle ports are days old."""
+    return [LastChangeTimes(_switch(placer), placer.interval(within, _ODD_S))]
+
+
+def truncated_walk(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """End the walks of a switch's counters at one of its ports."""
+    device, interval = _switch(placer), placer.interval(within, _ODD_S)
+    return [TruncatedWalk(device, interval, int(placer.rng.integers(len(placer.fabric.ports[device]))))]
+
+
+def _switch(placer: FaultPlacer) -> int:
+    return int(placer.rng.choice([device for tier in ("T0", "T1") for device in placer.devices(tier)]))
+
+
+def _reported_boot(placer: FaultPlacer, device: int, at_ns: int) -> EmitEvent:
+    collector, at = collector_of(device), Interval(at_ns, at_ns + 1)
+    boot = Event(
+        placer.fabric.devices[device], "", EventKind.DEVICE_REBOOT, at_ns, at_ns, Source.SOURCE_GNMI, collector, 1,
+        at_ns % 2**31,
+    )  # fmt: skip
+    return EmitEvent(at, boot, Source.SOURCE_GNMI)
+
+
 def _all_links(placer: FaultPlacer) -> list[int]:
     return placer.host_links + placer.fabric_links
 
@@ -165,10 +223,11 @@ def hosts_in_maintenance(placer: FaultPlacer, within: Interval) -> tuple[dict[st
 
 @dataclass(frozen=True, slots=True)
 class NegativeCase:
-    """One kind of negative case, and its number per hour in a fabric of 2,048 GPUs. `inject` raises NoRoom."""
+    """One kind of negative case. `inject` raises NoRoom."""
 
     inject: Callable[[FaultPlacer, Interval], list[Effect]]
-    per_hour: float
+    rate: float
+    """The number per hour in a fabric of 2,048 GPUs; of an odd agent, the number per day of each switch."""
 
     @property
     def name(self) -> str:
@@ -189,3 +248,11 @@ NEGATIVE_CASES: tuple[NegativeCase, ...] = (
     NegativeCase(xid_of_a_program, 4.0),
     NegativeCase(collector_restart, 1.0),
 )
+ODD_AGENTS: tuple[NegativeCase, ...] = (
+    NegativeCase(agent_restart, 2.0),
+    NegativeCase(clock_step, 2.0),
+    NegativeCase(cached_counters, 2.0),
+    NegativeCase(last_change_times, 2.0),
+    NegativeCase(truncated_walk, 2.0),
+)
+"""Agents of switches that report a healthy device oddly, over days; a fault at the same place is still one."""

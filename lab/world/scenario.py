@@ -21,7 +21,7 @@ from lab.world.fault_placement import FaultPlacer, NoRoom
 from lab.world.faults import FAULTS, Fault
 from lab.world.faults.devices import restart
 from lab.world.ground_truth import BY_EVENT, InjectedFault
-from lab.world.negative_cases import NEGATIVE_CASES, hosts_in_maintenance
+from lab.world.negative_cases import NEGATIVE_CASES, ODD_AGENTS, NegativeCase, hosts_in_maintenance
 from lab.world.probe_mesh import ProbeAgents, drops_of, queues_of, with_addresses
 from lab.world.telemetry import Telemetry
 from lab.world.traffic import Traffic, over_two_pods
@@ -99,10 +99,8 @@ _NEGATIVE_RATIO_OVER_DAYS = 0.1
 """The share over days: a negative case every few minutes is no healthy fabric; a tenth is still 100 a day."""
 _RESTARTS_PER_LEAF_DAY = 1 / 30
 """Over days each leaf restarts once a month for a new version (choice)."""
-_RESTARTS = 0xD0
-"""The name of the restarts' stream of random numbers."""
-_OUTAGES = 0xC0
-"""The name of the collectors' outages' stream of random numbers."""
+_RESTARTS, _ODD_AGENTS, _OUTAGES = 0xD0, 0xD1, 0xC0
+"""The names of the streams of random numbers of restarts, of odd agents and of collectors' outages."""
 _FAULTS_PER_SERVER_DAY = 1 / (5 * 400)
 """One network fault in 5 days on 400 servers (DETECTION 3, "Base rate")."""
 
@@ -250,9 +248,17 @@ def _inject_negative_cases(
     scale = spec.gpus / _REFERENCE_GPUS * (_NEGATIVE_RATIO_OVER_DAYS if spec.days else 1.0)
     injected: Counter[str] = Counter()
     effects: list[Effect] = []
-    for case in NEGATIVE_CASES:
-        for _ in range(int(placer.rng.poisson(case.per_hour * hours * scale))):
+
+    def add(case: NegativeCase, expected: float) -> None:
+        for _ in range(int(placer.rng.poisson(expected))):
             with suppress(NoRoom):  # as many as fit beside the faults; their number is printed
-                effects += case.inject(placer, within)
+                effects.extend(case.inject(placer, within))
                 injected[case.name] += 1
+
+    for case in NEGATIVE_CASES:
+        add(case, case.rate * hours * scale)
+    shared, placer.rng = placer.rng, np.random.default_rng([spec.seed, _ODD_AGENTS])
+    for case in ODD_AGENTS if spec.days else ():
+        add(case, case.rate * spec.days * len(placer.devices("T0") + placer.devices("T1")))
+    placer.rng = shared
     return injected, effects

@@ -30,6 +30,7 @@ from lab.world.effects import (
 from lab.world.fabric_arrays import rows_digest
 from lab.world.facts_source import FactsSource
 from lab.world.host_agents import HostAgents, collector_name
+from lab.world.odd_agents import OddAgents
 from lab.world.probe_mesh import ProbeAgents
 from lab.world.world import World
 from streams.fabric.topology import Topology
@@ -81,6 +82,7 @@ class Telemetry:
         ]
         self._run: dict[str, int] = defaultdict(lambda: 1)
         self._agents = HostAgents(world, effects)
+        self._odd_agents = OddAgents(effects, self._switch_ns)
         self._sequence: Counter[tuple[int, Source]] = Counter()
         self._last_ns = [0] * devices
         self._status_ns: Counter[tuple[int, Source]] = Counter()
@@ -177,6 +179,8 @@ class Telemetry:
             return
         if restarts:
             self._run[collector] = 1 + sum(interval.end_ns <= at_ns for interval in restarts)
+        if self._odd_agents.is_restarting(device, at_ns):
+            return
         is_rebooting = _any_contains(self._world.reboots.get(device, ()), at_ns)
         not_polled = next((e for e in self._not_polled.get(device, ()) if e.interval.contains(at_ns)), None)
         if not is_rebooting and not_polled is None:
@@ -229,7 +233,7 @@ class Telemetry:
         counter_columns, gauge_columns = (NIC_COUNTERS, NIC_GAUGES) if is_nic else (SWITCH_COUNTERS, SWITCH_GAUGES)
         self._sequence[device, source] += 1
         counters, gauges = COUNTERS[counter_columns], GAUGES[gauge_columns]
-        return Samples(
+        samples = Samples(
             self._fabric.devices[device], source, collector, self._run[collector], self._sequence[device, source],
             at_ns + self._skew_at(device, at_ns), at_ns, world.boot_id[device], RowKind.ROW_KIND_PORT, rows,
             self._digests[rows],
@@ -239,6 +243,7 @@ class Telemetry:
             ),
             Table(gauges, (-1,) * len(gauges), world.gauges[gauge_columns, ports].copy()),
         )  # fmt: skip
+        return self._odd_agents.read(device, samples)
 
     def _add_link_events(self, loss: SignalLoss) -> None:
         """Add the events of both ends of a link, and record the time at which the first end reports the loss."""

@@ -14,8 +14,8 @@ from streams.wire.symptoms import Restart
 
 POLLED = frozenset({Source.SOURCE_GNMI, Source.SOURCE_SNMP, Source.SOURCE_BRIDGE, Source.SOURCE_OTLP})
 """The sources whose boots are concluded from a distance; a host's agent reads its kernel's boot id."""
-_WAIT_NS = ns(60)
-"""The longest wait for a reading: twice the cadence of SNMP polls."""
+_WAIT_NS, _CADENCES = ns(60), 2
+"""The longest wait for a reading: twice the cadence of SNMP polls, or of the source if that is longer."""
 _MOST = 4096
 """The most pending restarts: one switch has one."""
 
@@ -32,7 +32,8 @@ class PendingRestarts:
         key = restart.device, restart.source
         if restart.source not in POLLED or not state.last_ns or state.silent or len(self.pending) >= _MOST:
             return False
-        self.pending.setdefault(key, (restart, arrived_ns + _WAIT_NS))
+        wait_ns = max(_WAIT_NS, _CADENCES * state.known_cadence_ns)
+        self.pending.setdefault(key, (restart, arrived_ns + wait_ns))
         return True
 
     def pop(self, device: str, source: Source, at_ns: int) -> Symptom | None:

@@ -100,6 +100,21 @@ def test_a_restart_by_event_or_boot_id_needs_counters_that_began_again(
     assert {after(s.at_ns) for s in silent if s.kind.name == "RESTARTED"} == {5}
 
 
+@pytest.mark.parametrize("cadence_s", [10, 60, 300])
+@pytest.mark.parametrize(("counter", "restarts"), [(10**6, 0), (3, 1)])
+def test_a_restart_waits_for_the_next_reading_of_a_slow_source(cadence_s: int, counter: int, restarts: int) -> None:
+    """A reading that is due, or half a cadence late, decides; readings of others in the meantime do not."""
+    last_s = 5 * cadence_s
+    late_s = last_s + cadence_s * 3 // 2
+    messages: list[Message] = [
+        samples("p1-l0", t, {UP: {"d1": 1}, RX: {"d1": 500 + t}}, boot_id=7) for t in range(0, last_s + 1, cadence_s)
+    ]
+    messages.append(event("p1-l0", last_s + 2, EventKind.DEVICE_REBOOT))
+    messages += [samples("p1-l1", t, {UP: {"d1": 1}}) for t in range(last_s + 3, late_s, 10)]
+    messages.append(samples("p1-l0", late_s, {UP: {"d1": 1}, RX: {"d1": counter}}, boot_id=7))
+    assert [s.kind.name for s in symptoms_of(stage(), messages)].count("RESTARTED") == restarts
+
+
 @pytest.mark.parametrize(
     ("levels", "is_found"),
     [
