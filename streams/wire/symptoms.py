@@ -370,7 +370,8 @@ class PcieStall:
 class IncastBegan:
     """Since `began_ns` more traffic arrives for this end of a host's link than it drains.
 
-    `ratio` is the share of packets marked or dropped, or the share of the time in which the host pauses.
+    `ratio` is the share of packets marked or dropped, or the share of the time in which the host pauses. `depth_bytes`
+    is the most that waited in one queue of the port in the last reading, bursts included; 0 if it was not read.
     """
 
     kind: ClassVar = SymptomKind.INCAST_BEGAN
@@ -378,6 +379,7 @@ class IncastBegan:
     began_ns: int
     ratio: float
     reason: IncastReason
+    depth_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

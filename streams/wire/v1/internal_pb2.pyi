@@ -768,20 +768,24 @@ class IncastBegan(_message.Message):
     BEGAN_NS_FIELD_NUMBER: _builtins.int
     RATIO_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    DEPTH_BYTES_FIELD_NUMBER: _builtins.int
     began_ns: _builtins.int
     ratio: _builtins.float
     """of packets marked or dropped; of the time where the host pauses"""
     reason: Global___IncastBegan.Reason.ValueType
+    depth_bytes: _builtins.int
+    """the most that waited in one queue of the port in the last reading; 0: not read"""
     def __init__(
         self,
         *,
         began_ns: _builtins.int = ...,
         ratio: _builtins.float = ...,
         reason: Global___IncastBegan.Reason.ValueType = ...,
+        depth_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["began_ns", b"began_ns", "ratio", b"ratio", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["began_ns", b"began_ns", "depth_bytes", b"depth_bytes", "ratio", b"ratio", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -36,6 +36,8 @@ class Into:
     stalls: float = 0
     spans: tuple[tuple[float, float], ...] = ((120, 420),)
     by_switch: bool = False
+    depth: float | None = None
+    """The highest depth of queue 3 in each reading."""
 
 
 def readings(
@@ -59,6 +61,8 @@ def readings(
             (Metric.PCIE_STALLED_WRITE_SECONDS, -1): own.stalls * during,
         }  # fmt: skip
         cells: Cells = {column: {port: value} for column, value in counts.items()}
+        if own.depth is not None:
+            cells |= {(Metric.QUEUE_WATERMARK_BYTES, queue): {port: own.depth * (queue == 3)} for queue in (0, 3)}
         device, source = (LEAF, GNMI) if own.by_switch else (host, NIC)
         yield samples(device, t, {}, source=source, indexed=cells, sequence=turn)
 
@@ -70,6 +74,7 @@ def incasts(rows: Iterable[Samples]) -> list[Finding]:
 
 
 NOT_AN_INCAST = {
+    "bursts into a deep queue of a link that is half full": Into(fill=0.5, by_switch=True, depth=9e6),
     "a full link without marks": Into(fill=0.99),
     "an all-reduce at full load, marked now and then": Into(fill=0.97, marked=0.01),
     "a burst of forty seconds": Into(fill=0.97, marked=0.5, spans=((120, 160),)),
@@ -99,6 +104,15 @@ INCASTS = {
     "the host pauses the fabric": (Into(fill=0.4, paused=0.4), Cause.NIC),
     "the host pauses because it stalls": (Into(fill=0.4, paused=0.4, stalls=0.7), Cause.PCIE),
 }
+
+
+@pytest.mark.parametrize("depth", [None, 4.2e6])
+def test_the_deepest_queue_is_evidence_where_it_is_read(depth: float | None) -> None:
+    """High-frequency telemetry, reduced to the watermark of each reading, shows bursts that counters do not."""
+    (found,) = incasts(readings(Into(fill=0.97, dropped=5000, by_switch=True, depth=depth)))
+    lines = [line for line in found.evidence if line.metric == "queue_watermark_bytes"]
+    assert [line.observed for line in lines] == ([] if depth is None else [depth])
+    assert all(f"up to 4.2 MB wait in a queue of {LEAF}/Ethernet2/1" in line.statement for line in lines)
 
 
 @pytest.mark.parametrize("case", INCASTS)

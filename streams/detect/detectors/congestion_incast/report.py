@@ -206,6 +206,13 @@ def _evidence(params: IncastParams, incast: Incast, worst: Spell[IncastBegan], h
         worst.reporter, (incast.run.begin_ns, incast.run.seen_ns), worst.began.ratio,
         None if reason in _DROPPED else limits.get(reason, params.marked),
     )  # fmt: skip
+    deepest = max(incast.run, key=lambda spell: spell.began.depth_bytes)
+    if depth := deepest.began.depth_bytes:
+        yield evidence_of(
+            f"up to {depth / 1e6:.3g} MB wait in a queue of {deepest.reporter.device}/{deepest.reporter.port}, bursts"
+            " within a reading included", "queue_watermark_bytes", deepest.reporter,
+            (deepest.begin_ns, deepest.reported_ns), float(depth), None,
+        )  # fmt: skip
     if reason is IncastReason.STALLED_ON_PCIE:
         yield Evidence(
             f"its NIC waits for PCIe at least {params.stalled:.0%} of the time: its host is the cause",

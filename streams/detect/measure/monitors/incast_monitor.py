@@ -45,6 +45,9 @@ _REASONS: dict[Metric, tuple[IncastReason, bool]] = {
 }
 """Counter -> its reason, and whether a host counts it; otherwise the switch at the other end does."""
 
+_DEPTHS = (Metric.QUEUE_WATERMARK_BYTES, Metric.QUEUE_DEPTH_BYTES)
+"""Gauges of queues. Collectors reduce high-frequency telemetry to the watermark of each reading, so it shows bursts."""
+
 _SUSTAINED = (IncastReason.MARKED, IncastReason.DROPPED, IncastReason.TRIMMED, IncastReason.TRIMMED_DROPPED)
 """Reasons that a single interval shows for its whole length, because its link was full on average."""
 
@@ -114,7 +117,8 @@ class IncastMonitor(ConditionMonitor):
         is_known = why in _SUSTAINED or self._own.get(interval) is not None
         condition = self._own.extend(interval, since_ns)
         if is_known and self._own.has_lasted(condition):
-            yield interval.symptom(IncastBegan(condition.since_ns, in_millionths(share), why))
+            depth = round(interval.highest_gauge(_DEPTHS))
+            yield interval.symptom(IncastBegan(condition.since_ns, in_millionths(share), why, depth))
 
     def _verdict(
         self, interval: PortInterval, speed_bps: float, columns: Columns, *, at_host: bool

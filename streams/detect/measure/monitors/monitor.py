@@ -204,6 +204,12 @@ class PortInterval:
             return None
         return float(now - was), seconds
 
+    def highest_gauge(self, metrics: Container[Metric]) -> float:
+        """Return the highest value in the message of these metrics, of all their lanes or queues; 0 without any."""
+        gauges = self.batch.gauges
+        places = [place for (metric, _), place in gauges.mapping.position_of.items() if metric in metrics]
+        return float(np.nan_to_num(gauges.values[self.number, places, self.row]).max(initial=0.0))
+
     def symptom(self, payload: Congestion) -> NumberedSymptom:
         message, port = self.message, self.port
         return message.number, Symptom(port.device, port.port, payload, message.at_ns, source=message.samples.source)
