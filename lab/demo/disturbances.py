@@ -1,8 +1,8 @@
 """Disturbs a demo that acts: `railsight demo --act --disturb`, and checks what follows.
 
-The automation is killed between its first drain and the answer (dying_automation.py). A person approves a drain of a
-host's link, whose repair waits then too; its port gets another name in the inventory; and a person repairs the link and
-removes the drain, and reports neither.
+A person approves a drain of a host's link, whose repair waits then too. The automation is killed between the drain and
+its answer (dying_automation.py), while it does nothing else; the port gets another name in the inventory; and a person
+repairs the link and removes the drain, and reports neither.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from streams.runtime.local_pipeline import railsight_command
 from streams.wire.models import Action, Remediation
 from streams.wire.models import RemediationState as State
 
-MARK = "automation-killed"
-"""The file with the id of the drain before whose answer the automation was killed."""
+MARK = "victim"
+"""The file with the id of the drain before whose answer the automation is killed."""
 LEAST_S = 200.0
 """A drain that waits, its rename and its return, which the automation reports after two readings in a minute."""
 _TIMEOUT_S = 10.0
@@ -43,6 +43,9 @@ class Disturbances:
         """Approve, rename and return a drain of a host's link; waits for each step until it is cancelled."""
         waiting = await self._until(lambda one: one.state is State.WAITING and one.target.role == "host-link")
         self._approved, self._target = waiting.id, waiting.target.id
+        while self._is_acting():  # noqa: ASYNC110 — nothing sets an event
+            await asyncio.sleep(_POLL_S)
+        (self._folder / MARK).write_text(waiting.id, encoding="utf-8")
         await self._command("approve", waiting.id, "--reason", "demo")
         await self._until(lambda one: one.id == waiting.id and one.state is State.DRAINED)
         ends = [end for end in (waiting.target.a, waiting.target.z) if end is not None]
@@ -54,15 +57,18 @@ class Disturbances:
 
     def lines(self) -> Iterator[str]:
         """Yield what was done, with the states that followed."""
-        yield f"automation killed between a drain and its answer: {_states(self._killed())}"
+        killed = "killed" if self._is_killed() else "not killed"
+        yield f"automation {killed} between a drain and its answer: {_states(self._drain())}"
         yield f"drained link with another name: {self._renamed or 'none'}"
         yield f"its drain removed by another party: {_states(self._returned())}"
 
     def problems(self) -> Iterator[str]:
         """Yield a line for each disturbance that was not made, or whose effect is not the promised one."""
-        killed, returned = self._killed(), self._returned()
-        if [one.state for one in killed[:3]] != [State.APPROVED, State.ACCEPTED, State.DRAINED]:
-            yield f"the drain before whose answer the automation was killed is {_states(killed)}"
+        drain, returned = self._drain(), self._returned()
+        if not self._is_killed():
+            yield "the automation was not killed: no drain of a host's link waited, or the automation was never idle"
+        if [one.state for one in drain[:4]] != [State.WAITING, State.APPROVED, State.ACCEPTED, State.DRAINED]:
+            yield f"the drain before whose answer the automation was killed is {_states(drain)}"
         if self._accepted_times() != 1:
             yield f"the automation accepted that drain {self._accepted_times()} times"
         if [one.state for one in returned[:2]] != [State.DRAINED, State.PROBATION]:
@@ -70,21 +76,26 @@ class Disturbances:
         elif not returned[1].reason.startswith("changed by others"):
             yield f"the drain that another party removed is on probation because: {returned[1].reason}"
 
-    def _killed(self) -> list[Remediation]:
-        mark = self._folder / MARK
-        identity = mark.read_text(encoding="utf-8") if mark.exists() else ""
-        return [one for one in self._state.decisions if one.id == identity]
+    def _is_killed(self) -> bool:
+        return (self._folder / MARK).with_suffix(".killed").exists()
+
+    def _is_acting(self) -> bool:
+        """Return True while the automation may have something to do."""
+        latest = {one.id: one for one in self._state.decisions if one.action is not Action.OBSERVE}
+        return any(one.state in (State.APPROVED, State.ACCEPTED) for one in latest.values())
+
+    def _drain(self) -> list[Remediation]:
+        return [one for one in self._state.decisions if one.id == self._approved]
 
     def _returned(self) -> list[Remediation]:
         """Return the revisions of the renamed drain under its new name."""
-        own = (one for one in self._state.decisions if one.id == self._approved and self._renamed)
-        return [one for one in own if one.target.id == self._renamed]
+        return [one for one in self._drain() if self._renamed and one.target.id == self._renamed]
 
     def _accepted_times(self) -> int:
-        journal, killed = self._folder / "automation-journal.jsonl", self._killed()
+        journal = self._folder / "automation-journal.jsonl"
         entries = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines() if line]
         accepted = [entry["remediation"]["id"] for entry in entries if entry["kind"] == "accepted"]
-        return accepted.count(killed[0].id) if killed else 0
+        return accepted.count(self._approved)
 
     async def _until(self, is_wanted: Callable[[Remediation], bool]) -> Remediation:
         while (found := next(filter(is_wanted, self._drains()), None)) is None:  # noqa: ASYNC110 — nothing sets an event

@@ -1,7 +1,7 @@
-"""Runs the automation, and kills it once between a drain and its answer: `python -m lab.demo.dying_automation MARK …`.
+"""Runs the automation, and kills it once before an answer: `python -m lab.demo.dying_automation MARK …`.
 
-MARK is the file with the id of that remediation; while it exists, the automation runs as usual. The other arguments are
-those of the automation.
+MARK is a file with the id of that remediation, which another process writes; the file MARK.killed records the kill. The
+other arguments are those of the automation.
 """
 
 import os
@@ -14,14 +14,15 @@ from railsight_automation.journal import Journal
 
 
 class DyingJournal(Journal):
-    """A journal whose process is killed before the first outcome of a drain is recorded."""
+    """A journal whose process is killed before the outcome of one remediation is recorded."""
 
     mark = Path()
 
     def finish(self, remediation_id: str, outcome: str, detail: str, prior_values: dict[str, str]) -> None:
-        is_drain = self.intents[remediation_id].remediation.action == "DRAIN_LINK"
-        if is_drain and outcome == "DONE" and not self.mark.exists():
-            self.mark.write_text(remediation_id, encoding="utf-8")
+        killed = self.mark.with_suffix(".killed")
+        is_marked = self.mark.exists() and self.mark.read_text(encoding="utf-8") == remediation_id
+        if is_marked and not killed.exists():
+            killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         super().finish(remediation_id, outcome, detail, prior_values)
 

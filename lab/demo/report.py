@@ -97,8 +97,8 @@ def score_actions(
 ) -> ActionScore:
     """Return the score of the drains that automation carried out.
 
-    In a disturbed demo a FAILED drain is not missing: the kill of the automation interrupts those that run beside the
-    one that it meets, and the cool-down outlasts the demo.
+    In a disturbed demo a FAILED drain is not missing: the kill of the automation may interrupt one that began just
+    then, and the cool-down outlasts the demo.
     """
     handled = _HANDLED | {State.FAILED} if is_disturbed else _HANDLED
     ordered = sorted(revisions, key=lambda one: one.revision)
