@@ -104,7 +104,6 @@ def _line(row: Row, labels: str, unit: str) -> str:
 
 
 def page() -> str:
-    """Return the page."""
     stages = "".join(_stage_line(row) for row in stage_rows())
     collectors = "".join(_collector_line(row) for row in collector_rows())
     return f"{_HEAD}\n{_STAGES}{_COLUMNS}{stages}\n{_COLLECTORS}{_COLLECTOR_COLUMNS}{collectors}"

@@ -67,7 +67,6 @@ def apply_step(stage: Stage, step: Step) -> list[Output]:
 
 
 def apply_steps(stage: Stage, steps: Sequence[Step]) -> list[Output]:
-    """Apply all steps to a stage and return its outputs."""
     return [output for step in steps for output in apply_step(stage, step)]
 
 

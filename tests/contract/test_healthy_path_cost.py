@@ -80,7 +80,6 @@ def records(rows: int, count: int, turn: int) -> list[bytes]:
 
 
 def decoded(values: Sequence[bytes]) -> list[Message]:
-    """As the consumer does it."""
     return [topics.decode(topics.SAMPLES, value) for value in values]
 
 

@@ -44,7 +44,6 @@ class Chain:
     emitted: Counter[str] = field(default_factory=Counter)
 
     def begin(self) -> None:
-        """As a worker does it."""
         for stage in (self.measure, self.correlate):
             stage.start_epoch(1)
             stage.set_topology(self.topology)
@@ -60,7 +59,6 @@ class Chain:
 
 
 def _carried(output: Output) -> Message:
-    """As it comes out of Kafka."""
     assert output.message is not None
     record = topics.encode(output.topic, output.message, **({"key": output.key} if output.key else {}))
     assert record.value is not None

@@ -76,7 +76,6 @@ class Session:
             self._read(1 / KEYS_PER_S)
 
     def press(self, key: str) -> None:
-        """Press one key."""
         os.write(self._master, key.encode())
         self.keystrokes += 1
 

@@ -14,7 +14,6 @@ from collectors.gnmi.v1 import gnmi_pb2
 
 
 def events(response: gnmi_pb2.SubscribeResponse, source: str) -> list[dict[str, Any]]:
-    """Return the events of one response."""
     notification = response.update
     before, tags = _path(notification.prefix)
     found = []

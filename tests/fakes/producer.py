@@ -30,7 +30,6 @@ class FakeProducer:
     """The clock of the brokers; None: they return no time."""
 
     async def open_transactions(self, transactional_id: str) -> "FakeProducer":
-        """Return the producer of a transactional id."""
         return self
 
     async def send(

@@ -8,7 +8,6 @@ from collectors.gnmi.paths import Elems
 
 
 def line(elems: Elems, value: str | float | bool, source: str, at_ns: int) -> str:
-    """Return the line of one value."""
     tags: dict[str, str] = {"source": source}
     path = ""
     for step in elems[:-1]:

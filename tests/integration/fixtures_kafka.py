@@ -72,7 +72,6 @@ def topic_name() -> Callable[[str], str]:
 
 
 async def create_topics(bootstrap: str, *names: str, partitions: int = 1, copies: int = 1) -> None:
-    """Create topics."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:

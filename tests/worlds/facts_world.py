@@ -49,7 +49,6 @@ class FactsWorld(SmallWorld):
                 yield OtherVersion((device,), Interval(at(since), at(until)), version)
 
     def facts(self, device: str, t: float, source: Source = GNMI) -> Facts:
-        """Return the Facts of one device."""
         own, now_ns = self.topology.devices[device], at(t)
         nics, ports = own.kind == "host", self.ports_of(device)
         far_ends = [(port, self.fabric.neighbor(device, port, now_ns)) for port in ports if device not in self.no_lldp]

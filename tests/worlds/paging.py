@@ -76,7 +76,6 @@ class PublishedFindings:
         return [f for f in self.last if not f.parent_id]
 
     def children(self, parent: Finding) -> list[Finding]:
-        """Return the children of a finding, and their children."""
         own = [f for f in self.last if f.parent_id == parent.id]
         return [*own, *(below for f in own for below in self.children(f))]
 

@@ -63,7 +63,6 @@ Seconds = tuple[float, float]
 
 
 def stages(params: DetectParams | None = None, decide: DecideParams | None = None) -> Stages:
-    """Return new stages."""
     params = params or DetectParams()
     return Stages(Measure(params), Correlate(params), Attribute(params), Decide(decide or DecideParams()))
 
@@ -243,7 +242,6 @@ class SmallWorld:
                 yield from (LinkDown(_cabled(one), interval) for one in self.topology.links_of.get(device, ()))
 
     def link_at(self, port: Port) -> Link:
-        """Return the link of a port."""
         link = self.topology.link_at(port)
         assert link is not None
         return _cabled(link)

@@ -253,7 +253,6 @@ host or another path is no congestion.
 
 
 def page() -> str:
-    """Return the page."""
     by_metric = readers()
     lines = []
     for metric in Metric:

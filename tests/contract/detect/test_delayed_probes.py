@@ -132,7 +132,6 @@ def test_probes_of_a_host_with_one_other_rail_show_it_as_well() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_order_and_repetition_within_the_lateness_change_no_final_revision(seed: int) -> None:
-    """Of all sources, and within one."""
     expected = final_findings(run(queued(), PROBED))
     assert expected != []
     for keep_order in (True, False):

@@ -12,7 +12,6 @@ def test_the_page_is_that_of_the_code() -> None:
 
 
 def test_every_metric_is_read_or_has_a_reason() -> None:
-    """And none has both."""
     read = {metric for metric, slugs in readers().items() if slugs}
     assert set(REASONS) == set(Metric) - read
 
@@ -29,6 +28,5 @@ def test_every_module_that_names_metrics_is_known() -> None:
 
 
 def test_every_kind_of_event_has_a_row() -> None:
-    """And the names of existing detectors."""
     assert set(EVENTS) == {kind for kind in EventKind if kind}
     assert {slug for slugs, _ in EVENTS.values() for slug in slugs} <= {detector.slug for detector in DETECTORS}

@@ -55,7 +55,6 @@ def _entries(name: str, command: Any) -> Iterator[Entry]:
 
 
 def page() -> str:
-    """Return the page."""
     return "\n".join([_HEAD, *(part for entry in entries() for part in _lines(entry))])
 
 

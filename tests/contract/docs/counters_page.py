@@ -41,7 +41,6 @@ def groups() -> dict[str, dict[str, str]]:
 
 
 def page() -> str:
-    """Return the page."""
     return _HEAD + "".join(f"\n## {title}\n\n{_COLUMNS}{_rows(texts)}" for title, texts in groups().items())
 
 

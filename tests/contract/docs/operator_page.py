@@ -84,7 +84,6 @@ def settings() -> dict[str, Setting]:
 
 
 def page() -> str:
-    """Return the page."""
     known = settings()
     return "\n".join([_HEAD, *(line for task in TASKS for line in _lines(task, known))])
 

@@ -195,7 +195,6 @@ def _default(value: Any) -> str:
 
 
 def page() -> str:
-    """Return the page."""
     return "\n".join([_HEAD, *(part for section in sections() for part in _lines(section))])
 
 

@@ -67,7 +67,6 @@ async def listening(sysfs: SysfsWriter, log: KernelLogWriter, folder: Path) -> A
 
 
 def links(retained: RecordingPublisher) -> list[Event]:
-    """Return the events of links."""
     return [event for event in retained.of(Event) if event.kind in {EventKind.LINK_UP, EventKind.LINK_DOWN}]
 
 

@@ -59,7 +59,6 @@ async def by_pysnmp(port: int, login: Login) -> dict[tuple[int, ...], ber.Value]
 
 
 def agent(port: int, login: Login, timeout_s: float) -> Agent:
-    """Return the agent at a port."""
     metrics = CollectorMetrics()
     share = DeviceShare("a", 10**6, metrics)
     return Agent("a", ("127.0.0.1", port), Engines(login), metrics, timeout_s=timeout_s, tries=1, share=share)

@@ -47,7 +47,6 @@ async def running(folder: Path, **settings: int) -> AsyncIterator[Run]:
 
 
 async def test_nothing_is_written_while_kafka_answers_in_time(tmp_path: Path) -> None:
-    """For any length of time."""
     async with running(tmp_path) as now:
         for number in range(30):
             assert now.buffer.offer(buffered(number))

@@ -85,7 +85,6 @@ async def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
 
 
 async def test_sighup_reloads(tmp_path: Path) -> None:
-    """Also if no file has changed."""
     async with watching(tmp_path) as now:
         os.kill(os.getpid(), signal.SIGHUP)
         await now.until(lambda: now.applied == [("one", "[]")])

@@ -233,12 +233,10 @@ def test_its_begin_and_its_end_are_emitted() -> None:
 
 
 def emitted(t: float, port: str = "Ethernet1/1", device: str = "pod1-leaf4") -> Event:
-    """By the watchdog of a switch."""
     return Event(device, port, EventKind.PFC_STORM, at(t), at(t), Source.SOURCE_GNMI, detail="queue 3")
 
 
 def in_order(*of: Iterable[Message]) -> list[Message]:
-    """By event time."""
     return sorted((message for messages in of for message in messages), key=event_time)
 
 

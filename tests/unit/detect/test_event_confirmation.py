@@ -21,7 +21,6 @@ def read(t: float, up: float, source: Source = GNMI) -> Message:
 
 
 def reported(t: float, kind: EventKind = DOWN) -> Message:
-    """One event of it."""
     return event("p1-l0/d1", t, kind)
 
 

@@ -84,7 +84,6 @@ def test_losses_far_apart_are_two_findings_and_a_new_topic_is_named() -> None:
 
 
 def states(port: str, state: PortState, since: float, source: Source = GNMI, silent: float = 0) -> PortStates:
-    """Return the states of one port of a source."""
     device, name = port.split("/")
     return PortStates(
         device, source, 0, at(since), at(silent) if silent else 0, at(0), (name,), bytes([state]), (0,), (at(since),)

@@ -64,7 +64,6 @@ def test_a_cut_or_altered_snapshot_is_refused_or_read(data: st.DataObject) -> No
 
 @pytest.mark.parametrize("counts", [[2], [0], [3, -2]])
 def test_a_wrong_number_of_readings_is_refused(counts: list[int]) -> None:
-    """Of one reading."""
     packer = ArrayEncoder()
     for numbers in (counts, [0] * len(counts), [1], [0]):
         packer.put(np.array(numbers))

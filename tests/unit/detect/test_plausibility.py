@@ -34,7 +34,6 @@ def measured(factor: float, speed: float | None) -> Measure:
 
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_counted_once_a_window(case: str) -> None:
-    """Of four windows that are final."""
     factor, speed, rejected = CASES[case]
     assert measured(factor, speed).counted["railsight_implausible_rates_total"] == rejected
 

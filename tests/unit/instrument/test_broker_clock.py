@@ -50,7 +50,6 @@ def test_a_wrong_clock_of_the_host_changes_nothing(wall_s: float) -> None:
 
 @pytest.mark.parametrize("jump_s", [-3600, 29, YEAR_S])
 def test_a_clock_of_the_host_that_jumps_and_jumps_back_changes_nothing(jump_s: float) -> None:
-    """Whatever it shows."""
     host = Host()
     host.acknowledge(10)
     for wall_s in (jump_s, 0, jump_s):

@@ -93,7 +93,6 @@ def test_an_unknown_host_is_refused(host: str, message: str) -> None:
 
 
 def test_near_lists_the_unit_first_and_usable_hosts_before_others() -> None:
-    """With the reasons of the others."""
     found = distances(doubtful("rail:pod1-host2/3")).near("pod1-host1", limit=5)
     assert [each.host for each in found] == ["pod1-host3", "pod1-host4", "pod1-host2", "pod2-host1", "pod2-host2"]
     assert [each.switches for each in found] == [1, 1, 1, 3, 3]

@@ -39,7 +39,6 @@ def fabric(racks: int = RACKS, sizes: dict[int, int] | None = None, named: bool 
 
 
 def groups(inventory: Inventory) -> Groups:
-    """Return the groups of an inventory."""
     return Groups(Topology(inventory))
 
 

@@ -92,7 +92,6 @@ def test_a_long_value_is_replaced_by_its_hash() -> None:
 
 
 def test_json_has_the_tree_and_what_is_known_against_hosts() -> None:
-    """For tools of one's own."""
     found = json.loads(export_text(state(doubtful("rail:pod1-host2/3")), "json", "tree", PARAMS)[0])
     assert found["groups"][0]["groups"][0] == {
         "name": "pod1-leaf1", "level": 0, "hosts": [f"pod1-host{number}" for number in range(1, 5)],
@@ -143,7 +142,6 @@ def test_names_that_a_scheduler_would_read_otherwise_are_refused() -> None:
     ],
 )
 def test_a_hostlist_has_ranges_of_the_last_number(names: list[str], hostlist: str) -> None:
-    """With its leading zeros."""
     assert compressed(names) == hostlist
     assert sorted(expanded(hostlist)) == sorted(names)
 

@@ -98,7 +98,6 @@ def test_a_host_is_used_by_the_planes_that_its_rails_keep(
 
 
 def test_busy_hosts_are_left_out_with_their_reason() -> None:
-    """As with --idle."""
     found = place(state(), 24, busy={"pod1-host1": "train runs on it", "pod2-host1": "train runs on it"})
     assert [each.hosts for each in found.sets] == [POD1[1:], POD2[1:]]
     assert reasons(found)["pod1-host1"] == ("train runs on it",)

@@ -39,7 +39,6 @@ def test_devices_of_another_fabric_are_counted() -> None:
 
 
 def test_a_backtest_prints_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error, behind its result."""
     write_folder(inventory(), tmp_path / "inventory")
     rows = "".join(f"{1_790_000_000 + 10 * n},leaf9,e1,oper_up,,1\n" for n in range(5))
     (tmp_path / "samples.csv").write_text("time,device,port,metric,index,value\n" + rows)

@@ -31,6 +31,5 @@ def test_the_settings_with_the_nearest_number_are_proposed(per_week: float, coun
 
 
 def test_a_detector_without_limits_is_refused() -> None:
-    """With those that have some."""
     with pytest.raises(Misconfigured, match=r"no detector with limits to tune: link/flap; known: .*link/degrading"):
         tune("link/flap", 1, [], SmallWorld().topology, Settings())

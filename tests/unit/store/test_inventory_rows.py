@@ -37,7 +37,6 @@ INVENTORY = Inventory(
 
 
 def cells(rows: TableRows) -> list[dict[str, object]]:
-    """Return the rows as dicts."""
     columns = {}
     for column in rows.columns:
         assert isinstance(column, ObjectColumn | NumericColumn)

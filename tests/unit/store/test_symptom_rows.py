@@ -14,7 +14,6 @@ PAUSE = PauseBegan(PauseDirection.RECEIVED, 3 * S, 0.9, 4)
 
 
 def row(payload: Payload) -> SymptomRow:
-    """Return the row of a symptom with this payload."""
     return next(symptom_rows(Symptom("leaf", "q", payload, 5 * S, source=Source.SOURCE_GNMI)))
 
 

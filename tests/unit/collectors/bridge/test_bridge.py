@@ -91,7 +91,6 @@ class Kafka(RecordingPublisher):
 
 @asynccontextmanager
 async def running(topic: Topic, **settings: Any) -> AsyncIterator[tuple[Kafka, FakeReader, Bridge]]:
-    """A bridge on this topic."""
     params = params_of(
         Params, {"topics": "peers", "quiet_s": 0.03, "wait_s": 0.2, "silent_s": 1, "status_every_s": 1} | settings
     )
@@ -206,7 +205,6 @@ async def test_a_device_is_reported_to_be_received_and_then_silent() -> None:
 
 
 async def test_a_poisoned_record_goes_to_the_rejected_topic() -> None:
-    """With where it stood and why."""
     topic = Topic()
     topic.records = [b"{", octets(START_NS, 1)]
     async with running(topic) as (kafka, _, _bridge):

@@ -164,7 +164,6 @@ def test_leaves_dated_by_their_last_change_are_sampled_when_their_record_is_writ
     ],
 )
 def test_names_that_gnmic_trimmed_are_read_if_they_are_unambiguous(name: str, is_read: bool) -> None:
-    """As Telegraf's; the others are counted."""
     fold = fold_of()
     result = [*take(fold, [orjson.dumps([event(START_NS, {name: 123})])]), *fold.cut()]
     assert [merged([one])["Ethernet1"][Metric.RX_BYTES, -1] for one in result if isinstance(one, Gathered)] == (

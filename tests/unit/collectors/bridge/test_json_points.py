@@ -74,7 +74,6 @@ def test_what_is_neither_is_refused(value: bytes) -> None:
 
 @pytest.mark.parametrize("value", [b"{", b"", b"\xff", b'{"a":NaN}', b"[1,]"])
 def test_what_is_no_json_is_refused(value: bytes) -> None:
-    """By name."""
     with pytest.raises(Reject, match="not JSON"):
         json_points.parse_document(value)
 

@@ -72,7 +72,6 @@ def test_targets_that_nothing_identifies_are_refused(targets: list[dict[str, obj
 
 
 def test_no_targets_are_refused_but_an_empty_list() -> None:
-    """As with the other collectors."""
     with pytest.raises(Misconfigured, match="no targets"):
         Params().all_targets()
     assert Params(targets=()).all_targets() == {}

@@ -16,7 +16,6 @@ GONE = Link(INDEX, is_enabled=False, is_gone=True)
 
 
 def netdev(*, is_enabled: bool = True, port: str = "mlx5_0") -> Netdev:
-    """That of a port."""
     return Netdev(port, f"net_{port}", is_enabled)
 
 
@@ -42,7 +41,6 @@ def test_of_a_message_the_flag_of_the_netdev_itself_is_read() -> None:
 
 @pytest.mark.parametrize("data", [b"", message()[:-1], message(length=20), message(index=0), message(index=-1)])
 def test_a_message_that_makes_no_sense_is_refused(data: bytes) -> None:
-    """Whatever is missing of it."""
     with pytest.raises(Reject):
         link_of(data)
 
@@ -103,7 +101,6 @@ def test_at_the_first_look_only_what_is_disabled_is_reported_and_dated_as_it_was
 def test_a_restart_reports_what_turned_meanwhile(
     disabled: tuple[str, ...], is_enabled: bool, emitted: list[tuple[EventKind, int]]
 ) -> None:
-    """And nothing else."""
     made, first = states(disabled, is_enabled=is_enabled)
     assert brief(first + made.due(9.0)) == emitted
 
@@ -119,7 +116,6 @@ def test_a_netdev_of_another_name_is_the_same_and_an_unknown_one_is_nobodys() ->
 
 
 def test_what_waits_at_the_end_is_reported() -> None:
-    """So that it keeps its date."""
     made, _ = states()
     made.on_message(DISABLED, 5, 1.0)
     assert brief(made.rest()) == [(DOWN, 5)] and made.rest() == [] and made.disabled == {"mlx5_0"}
@@ -129,7 +125,6 @@ def test_what_waits_at_the_end_is_reported() -> None:
 def test_downs_and_ups_take_turns_in_the_order_of_their_dates_and_the_last_is_how_it_stands(
     steps: list[tuple[Link, float]],
 ) -> None:
-    """Whatever comes, and however fast."""
     made, _ = states()
     result: list[DeviceEvent] = []
     now_s = 0.0

@@ -202,7 +202,6 @@ def test_xids_are_reported_of_once() -> None:
 
 
 def test_the_fake_has_the_names_and_numbers_of_the_real_package() -> None:
-    """And the shapes of its answers."""
     real = nvml_of_this_machine()
     if real is None:
         pytest.skip("nvidia-ml-py is not installed: it comes with railsight[host]")

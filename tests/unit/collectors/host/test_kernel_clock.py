@@ -36,7 +36,6 @@ def test_a_clock_that_is_off_is_put_right_by_the_first_line_that_is_read_as_it_i
 
 @given(st.integers(0, 10**15), st.integers(0, 10**18), st.one_of(st.none(), st.integers(0, POLL)))
 def test_nothing_is_reported_to_happen_in_the_future(since_us: int, zero_ns: int, waited_ns: int | None) -> None:
-    """For any clocks."""
     result = Times(SetZero(zero_ns)).at_ns(Line("", since_us, None), NOW, waited_ns)
     assert result is None or result <= NOW
 
@@ -65,5 +64,4 @@ def test_without_any_clock_the_time_is_unknown() -> None:
 
 
 def test_this_machines_own_kernel_began_before_now() -> None:
-    """And the answer is steady."""
     assert system_boot_ns() > 0 and abs(system_boot_ns() - system_boot_ns()) < S // 10

@@ -27,7 +27,6 @@ NEW_BOOT = 99
 
 
 def stamp(at_ns: int, zero_ns: int = BOOT_S * S) -> str:
-    """As `dmesg` writes it."""
     since_us = (at_ns - zero_ns) // 1000
     return f"<6>[{since_us // 10**6:5d}.{since_us % 10**6:06d}] "
 

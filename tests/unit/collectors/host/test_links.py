@@ -132,7 +132,6 @@ async def test_lost_messages_are_made_up_for_by_a_look(host: Host) -> None:
 
 
 async def test_a_socket_that_is_lost_is_opened_again(host: Host) -> None:
-    """And what turned meanwhile is found."""
     host.sockets[0].waiting.append(OSError(errno.EBADF, "bad"))
     host.stand("ens2np0", is_enabled=False)
     host.look()
@@ -155,7 +154,6 @@ async def test_where_no_socket_may_be_opened_ports_are_looked_at_all_the_same(tm
 
 
 async def test_ports_that_are_found_later_or_have_another_name_are_reported_of(host: Host) -> None:
-    """As they stand then."""
     host.ports.adopt(())
     host.look()
     host.sockets[0].send("ens1np0", is_enabled=False)
@@ -193,7 +191,6 @@ async def test_a_port_that_is_shut_and_enabled_without_end_does_not_flood(host: 
 
 
 async def test_the_end_reports_what_waits(host: Host) -> None:
-    """And closes the socket."""
     host.sockets[0].send("ens1np0", is_enabled=False)
     assert host.look() == []
     host.links.close(1, 1.0)

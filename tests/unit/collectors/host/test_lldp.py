@@ -33,12 +33,10 @@ def test_neighbours_by_netdev() -> None:
     "data", [b"{}", b"[]", b"null", b'{"lldp": [{}]}', b'{"lldp": 1}', b'{"lldp":[{"interface":[1]}]}']
 )
 def test_no_one_received_is_no_one(data: bytes) -> None:
-    """Also where the shape is another."""
     assert lldp.neighbors(data) == ()
 
 
 def test_what_is_no_json_is_refused() -> None:
-    """By name."""
     with pytest.raises(Reject):
         lldp.neighbors(b"unable to connect to lldpd")
 
@@ -58,7 +56,6 @@ _JSON = st.recursive(
 
 @given(_JSON)
 def test_any_json_is_read_to_its_end(result: object) -> None:
-    """Without a crash."""
     for neighbor in lldp.neighbors(orjson.dumps(result)):
         assert neighbor.port and neighbor.remote_device and neighbor.remote_port
 

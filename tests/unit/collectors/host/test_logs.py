@@ -103,7 +103,6 @@ def test_a_ring_of_another_boot_is_read_from_its_beginning() -> None:
 
 
 def test_records_that_are_none_are_refused_and_the_next_is_read() -> None:
-    """Whatever the device gives."""
     ring = FakeKmsg()
     for data in (b"hello", b"6,,1,-;m", b"6,x,1,-;m"):
         ring.put(data)
@@ -270,7 +269,6 @@ def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_refused_once_and_the_next_is_read(tmp_path: Path) -> None:
-    """Within a bound of memory."""
     path = tmp_path / "kern.log"
     path.touch()
     source = LogFile(path, None)

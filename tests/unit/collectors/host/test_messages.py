@@ -209,7 +209,6 @@ def test_a_lost_gpu_in_three_lines_is_one_message() -> None:
 
 
 def test_an_address_is_the_same_however_nvidia_writes_it() -> None:
-    """As sysfs does."""
     for text in ("0000:9B:00", "00000000:9B:00.0", "0000:9b:00.0"):
         assert pci_address(text) == "0000:9b:00.0"
     assert pci_address("00010000:9B:00.0") == "10000:9b:00.0"

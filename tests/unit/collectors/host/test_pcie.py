@@ -31,7 +31,6 @@ def test_width(text: str, lanes: float | None) -> None:
     [("32.0 GT/s PCIe", 32.0), ("2.5 GT/s", 2.5), ("8 GT/s", 8.0), ("Unknown", None), ("Unknown speed", None)],
 )
 def test_speed(text: str, gtps: float | None) -> None:
-    """Of old kernels and new ones."""
     assert speed(text) == gtps
 
 

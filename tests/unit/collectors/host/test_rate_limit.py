@@ -33,7 +33,6 @@ class Limited:
 
 
 def test_a_quiet_log_is_passed_on_as_it_is() -> None:
-    """At once, in order, unchanged."""
     log = Limited(1.0, 20)
     for n in range(20):
         log.emit(link(n))

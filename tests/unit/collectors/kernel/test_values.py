@@ -43,7 +43,6 @@ def test_words_of_four_bytes_wrap_where_64_bits_do() -> None:
     [("100 Gb/sec (4X EDR)", 1e11), ("2.5 Gb/sec (1X SDR)", 2.5e9), ("10 Gb/sec (4X)", 1e10), ("0 Gb/sec", None)],
 )
 def test_a_rate_is_in_bits_a_second(text: str, bps: float | None) -> None:
-    """Whatever lanes it is made of."""
     assert values.rate_bps(text) == bps
 
 

@@ -168,7 +168,6 @@ async def test_a_containers_netdev_does_not_start_a_search(tmp_path: Path) -> No
 
 
 async def test_what_cannot_start_reports_so_before_anything_is_sent(tmp_path: Path) -> None:
-    """Without Kafka, and without a tree."""
     with pytest.raises(Misconfigured, match="Kafka"):
         await SPEC.run(SPEC.Params(), Core())
     nowhere = Core(client_options={"bootstrap_servers": "127.0.0.1:1"})
@@ -202,7 +201,6 @@ class Stuck(Tree):
         self.free = threading.Event()
 
     def read_bytes(self, path: str, most: int = 4096) -> bytes | None:
-        """See Tree."""
         if path.endswith("/node_guid"):
             assert self.free.wait(20)
         return super().read_bytes(path, most)

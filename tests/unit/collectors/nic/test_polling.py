@@ -19,12 +19,10 @@ class BlockingSource:
         self.closed = 0
 
     def read(self) -> None:
-        """See Source."""
         self.asked += 1
         assert self.free.wait(20)
 
     def close(self) -> None:
-        """See Source."""
         self.closed += 1
 
 

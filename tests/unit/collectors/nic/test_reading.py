@@ -24,7 +24,6 @@ class FakeStatistics:
         self.asked = 0
 
     def read(self) -> Statistics | None:
-        """See Source."""
         self.asked += 1
         if self.error is not None:
             raise Refusal(self.error)
@@ -44,7 +43,6 @@ class Grudging(Tree):
         self.asked: list[str] = []
 
     def read_bytes(self, path: str, most: int = 4096) -> bytes | None:
-        """See Tree."""
         self.asked.append(path)
         if any(part in path for part in self.refused):
             raise Refusal(OSError(self.error, "refused"))

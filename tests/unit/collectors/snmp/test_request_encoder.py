@@ -19,7 +19,6 @@ NUMBERS = st.integers(0, 2**31 - 1)
 
 
 def by_pyasn1(pdu: Any, number: int, oids: list[tuple[int, ...]]) -> Any:
-    """Return a PDU of these OIDs."""
     (v2c.apiBulkPDU if isinstance(pdu, v2c.GetBulkRequestPDU) else v2c.apiPDU).set_defaults(pdu)
     v2c.apiPDU.set_request_id(pdu, number)
     v2c.apiPDU.set_varbinds(pdu, [(oid, v2c.null) for oid in oids])

@@ -45,7 +45,6 @@ def test_a_removed_source_sends_nothing_from_then_on(name: str, left: list[Messa
 
 
 def finding_of(seen: ScoredFinding, **more: Any) -> Finding:
-    """Return the finding of a scored one."""
     return finding(
         f"{seen.condition.slug} {seen.subject_id}", condition=seen.condition, subject=Subject(seen.subject_id),
         started_at_ns=seen.start_ns, resolved_at_ns=seen.end_ns, **more,
