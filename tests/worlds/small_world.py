@@ -52,7 +52,7 @@ from streams.wire.models import (
 )
 from tests.worlds.measure_stage import detected
 from tests.worlds.observations import GNMI, at
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import begun, topology
 
 ROUND_S = 10
 BYTES_S = 25_000_000_000
@@ -365,16 +365,10 @@ def play(
 
 def measured(top: Topology, rows: Iterable[Samples], restart_at: float | None = None) -> list[Symptom]:
     """Return the symptoms that measure emits; it is restored from its own snapshot before `restart_at`."""
-    stage, symptoms = Measure(DetectParams()), []
-    stage.start_epoch(1)
-    stage.set_topology(top)
+    stage, symptoms = begun(Measure(DetectParams()), top), []
     for row in rows:
         if restart_at is not None and row.sampled_at_ns == at(restart_at):
-            data = stage.snapshot()
-            stage = Measure(DetectParams())
-            stage.start_epoch(2)
-            stage.set_topology(top)
-            stage.restore(data)
+            stage = begun(Measure(DetectParams()), top, stage.snapshot(), epoch=2)
         symptoms += [o.message for o in detected(stage.process([row])) if isinstance(o.message, Symptom)]
     return symptoms
 

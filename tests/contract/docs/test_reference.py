@@ -13,16 +13,7 @@ from streams.cli.commands import commands
 from streams.fabric.catalogue import Metric
 from streams.store.migrate import shipped_migrations
 from streams.wire.topics import TOPICS
-from tests.contract.docs import (
-    commands_page,
-    counters_page,
-    detectors_table,
-    life_cycle_table,
-    operator_page,
-    rooms_picture,
-    settings_page,
-    topics_page,
-)
+from tests.contract.docs import PAGES, commands_page, counters_page, operator_page, settings_page, topics_page
 from tests.contract.docs.errors_page import found
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -30,20 +21,7 @@ SECTIONS = settings_page.sections()
 SETTINGS = [setting for section in SECTIONS for setting in section.settings]
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        commands_page,
-        counters_page,
-        detectors_table,
-        life_cycle_table,
-        operator_page,
-        rooms_picture,
-        settings_page,
-        topics_page,
-    ],
-    ids=lambda m: m.PAGE.stem,
-)
+@pytest.mark.parametrize("made", PAGES, ids=lambda m: m.PAGE.stem)
 def test_a_page_is_that_of_the_code(made: Any) -> None:
     """`make docs` makes it again after a change."""
     assert made.page() == made.PAGE.read_text(encoding="utf-8")

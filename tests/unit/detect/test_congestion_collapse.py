@@ -194,16 +194,13 @@ def test_twice_within_the_quiet_time_is_once() -> None:
 
 
 def test_throttling_begins_and_ends_with_one_symptom_each() -> None:
-    """The symptom has the ratio of the present to the former send rate; a restart changes nothing."""
-    rows = [*readings(ALL, hosts=POD1[:1])]
-    published = measured(TOP, rows)
+    """The symptom has the ratio of the present to the former send rate."""
+    published = measured(TOP, readings(ALL, hosts=POD1[:1]))
     assert [s.kind for s in published] == [SymptomKind.THROTTLED_BY_PAUSE_BEGAN, SymptomKind.THROTTLED_BY_PAUSE_ENDED]
     assert [span(s) for s in published] == [(200, 260), (400, 410)]
     assert isinstance(published[0].payload, ThrottledByPauseBegan)
     assert published[0].payload.tx_ratio == pytest.approx(0.25, rel=0.01)
     assert f"{published[0].payload.paused_ratio:.0%}" == "60%"
-    for t in (200, 210, 250, 260, 410):
-        assert measured(TOP, rows, restart_at=t) == published
 
 
 def test_a_port_without_traffic_is_a_storm_and_not_throttled() -> None:

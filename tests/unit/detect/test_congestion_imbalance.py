@@ -16,7 +16,7 @@ from streams.fabric.ids import Port
 from streams.wire.models import Condition, Endpoint, Finding, PeerGroup, PeerWindow, Severity, Source, Status, Subject
 from tests.worlds.observations import SNMP, after, at, episodes, last, samples
 from tests.worlds.other_fabrics import ASIDE, LEAF, OTHERS, SPEED, UPLINKS, fabric
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import begun, topology
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,8 @@ def published(case: Case, last_s: float = 1800, source: Source = SNMP, balancing
     top = fabric(case.speeds if case.trained is None else (0,) * 4)
     devices = {name: one._replace(load_balancing=balancing) for name, one in top.devices.items()}  # type: ignore[arg-type]
     top.devices.update(devices)
-    measure, correlate = Measure(DetectParams()), Correlate(DetectParams())
+    measure, correlate = begun(Measure(DetectParams()), top), begun(Correlate(DetectParams()), top)
     outputs = []
-    for stage in (measure, correlate):
-        stage.start_epoch(1)
-        stage.set_topology(top)
     for turn in range(int(last_s / 20)):
         t = turn * 20.0
         during = max(0.0, min(t, case.until) - 120) + max(0.0, t - case.again)

@@ -8,15 +8,12 @@ import pytest
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from streams.detect.evidence.episodes import BOTH_ENDS, ONE_END
-from streams.detect.measure.stage import Measure
-from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status, Symptom
+from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status
 from streams.wire.symptoms import SymptomKind
-from tests.worlds.measure_stage import detected
 from tests.worlds.observations import GNMI, NIC, Cells, after, at, samples
-from tests.worlds.small_world import findings, play
+from tests.worlds.small_world import findings, measured, play
 
 SPEED = 400e9
 FULL = SPEED / 8
@@ -167,27 +164,15 @@ def test_two_of_five_receivers_at_different_times_are_two_incasts() -> None:
     assert len(incasts(rows)) == 2
 
 
-def test_it_stays_open_without_readings_and_a_restart_changes_nothing() -> None:
-    """A missing reading is not an end; the state in `measure` is part of its snapshot."""
+def test_it_stays_open_without_readings() -> None:
+    """A missing reading is not an end."""
     (found,) = incasts(readings(Into(fill=0.97, marked=0.4, spans=((120, 1e9),)), last_s=300))
     assert found.resolved_at_ns is None
 
-    def emitted(restart: float | None) -> list[Symptom]:
-        stage, published = Measure(DetectParams()), []
-        stage.start_epoch(1)
-        stage.set_topology(TOP)
-        for row in readings(Into(fill=0.97, marked=0.4)):
-            if restart is not None and row.sampled_at_ns == at(restart):
-                data, stage = stage.snapshot(), Measure(DetectParams())
-                stage.start_epoch(2)
-                stage.set_topology(TOP)
-                stage.restore(data)
-            published += [o.message for o in detected(stage.process([row])) if isinstance(o.message, Symptom)]
-        return published
 
-    assert [s.kind for s in emitted(None)] == [SymptomKind.INCAST_BEGAN, SymptomKind.INCAST_ENDED]
-    for moment in (130, 150, 180, 200, 430):
-        assert emitted(moment) == emitted(None)
+def test_its_begin_and_its_end_are_emitted() -> None:
+    emitted = measured(TOP, readings(Into(fill=0.97, marked=0.4)))
+    assert [s.kind for s in emitted] == [SymptomKind.INCAST_BEGAN, SymptomKind.INCAST_ENDED]
 
 
 def test_a_storm_within_one_poll_of_a_minute_is_no_incast() -> None:

@@ -334,15 +334,12 @@ def test_the_larger_of_two_sources_counts_and_never_their_sum() -> None:
 
 def _through_both(messages: Sequence[Message], size: int = 1, cut: int = -1) -> list[Finding]:
     """The last revisions after `measure` and `correlate`, both restored from snapshots before message `cut`."""
-    first, second = measure_stage(), Correlate(DetectParams())
-    second.start_epoch(1)
-    second.set_topology(topology())
+    first, second = measure_stage(), begun(Correlate(DetectParams()))
     outputs = []
     for number in range(0, len(messages), size):
         if number <= cut < number + size:
             first.restore(first.snapshot())
-            state = second.snapshot()
-            second = begun(Correlate(DetectParams()), topology(), state, epoch=2)
+            second = begun(Correlate(DetectParams()), state=second.snapshot(), epoch=2)
         for output in first.process(messages[number : number + size]):
             if isinstance(output.message, Window | Symptom):
                 outputs += second.process([output.message])

@@ -272,9 +272,8 @@ ONE_POLL = {
 @pytest.mark.parametrize("case", ONE_POLL)
 def test_one_poll_that_shows_it_down_is_a_moment(case: str) -> None:
     """The watermark waits for the next poll of the port, so that both are known when 30 s have passed."""
-    stage = Correlate(DetectParams())
-    stage.start_epoch(1)
-    outputs = [*stage.set_topology(topology()), *stage.process(ONE_POLL[case]), *stage.advance_watermark(at(HOUR))]
+    stage = begun(Correlate(DetectParams()))
+    outputs = [*stage.process(ONE_POLL[case]), *stage.advance_watermark(at(HOUR))]
     assert [f for f in episodes(outputs) if f.condition is Condition.LINK_DOWN] == []
 
 

@@ -22,7 +22,7 @@ from streams.wire.models import (
 )
 from streams.wire.topics import EVENTS, FINDINGS
 from tests.worlds.observations import GNMI, HOST, LEAF, LINK, NIC, SNMP, at, down, episodes, off, up
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import begun, topology
 
 TOPIC = EVENTS.name
 
@@ -92,9 +92,7 @@ def states(port: str, state: PortState, since: float, source: Source = GNMI, sil
 
 def correlate(symptoms: Sequence[Symptom], present: Sequence[PortStates], *, owned: bool = True) -> list[Finding]:
     """Return the last revision of each link/down after the present states were compared at second 100."""
-    stage = Correlate(DetectParams())
-    stage.set_topology(topology())
-    stage.start_epoch(1)
+    stage = begun(Correlate(DetectParams()))
     outputs = stage.process(symptoms) + stage.advance_watermark(at(100))
     outputs += stage.reconcile(present, lambda _: owned)
     assert stage.reconcile(present, lambda _: owned) == []
@@ -146,8 +144,7 @@ def test_an_enabled_port_is_no_longer_excused() -> None:
 
 def test_a_symptom_that_arrives_after_all_supersedes_the_state() -> None:
     """It was behind the deleted ones: the same change, dated by the reading before it as well."""
-    stage = Correlate(DetectParams())
-    stage.set_topology(topology())
+    stage = begun(Correlate(DetectParams()))
     stage.process(BOTH_DOWN)
     stage.reconcile(BOTH_UP, lambda _: True)
     stage.process([up(LEAF, 50, since=45)])

@@ -26,7 +26,7 @@ from streams.wire.stage import Output
 from streams.wire.symptoms import SymptomKind
 from tests.worlds.measure_stage import detected
 from tests.worlds.observations import growth
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import begun, topology
 
 TOP = topology()
 SECOND = 10**9
@@ -78,12 +78,7 @@ def readings(draw: st.DrawFn) -> list[Message]:
 
 
 def _stage(state: bytes | None = None) -> Measure:
-    made = Measure(DetectParams())
-    made.start_epoch(1)
-    if state is not None:
-        made.restore(state)
-    made.set_topology(TOP)
-    return made
+    return begun(Measure(DetectParams()), TOP, state)
 
 
 def _outputs(messages: Sequence[Message], sizes: Sequence[int], *, restored: bool = False) -> list[Output]:

@@ -40,9 +40,7 @@ def test_it_is_counted_once_a_window(case: str) -> None:
 
 def test_an_uplink_with_an_impossible_rate_is_not_compared() -> None:
     """It counts each byte ten times: the others are even, and none of the windows has a value of it."""
-    own, sent = Measure(DetectParams()), []
-    own.start_epoch(1)
-    own.set_topology(fabric())
+    own, sent = begun(Measure(DetectParams()), fabric()), []
     for t in range(0, 400, 10):
         cells = {name: 1e13 + 25e9 * t * (10 if name == "u0" else 1) for name in UPLINKS}
         outputs = own.process([samples(LEAF, t, {Metric.TX_BYTES: dict(cells)}, source=SNMP, sequence=t + 1)])

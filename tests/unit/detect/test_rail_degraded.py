@@ -17,6 +17,7 @@ from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Finding, PeerGroup, PeerWindow, Source, Status, Symptom
 from streams.wire.symptoms import SourceSilence
 from tests.worlds.observations import after, at, down, episodes, last, off, on, samples, up
+from tests.worlds.small_fabric import begun
 from tests.worlds.small_world import play
 
 TOP = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
@@ -74,10 +75,8 @@ def emitted(
     topology: Topology = TOP,
 ) -> list[Finding]:
     """All revisions; each minute's windows come when they are final, and time goes on; some hosts are not read."""
-    stage = Correlate(DetectParams())
-    stage.start_epoch(1)
-    outputs = stage.set_topology(topology)
-    outputs += stage.process(
+    stage = begun(Correlate(DetectParams()), topology)
+    outputs = stage.process(
         [Symptom(host, "", SourceSilence(False), at(0), source=Source.SOURCE_NIC) for host in silent]
     )
     outputs += stage.process(symptoms)
