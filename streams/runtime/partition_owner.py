@@ -363,12 +363,14 @@ class PartitionOwner:
             return epoch, states, earliest, end
 
         epoch, states, earliest, end = await self._read("take over", read)
-        # Restoring thousands of devices takes a while; a thread lets the other owners continue.
+        # Restoring thousands of devices takes a while; threads let the other owners continue. On a busy machine, a
+        # second's work of the event loop lasts longer than half a session: the runner would take it for a pause, and
+        # take over again without an end.
         digest = await asyncio.to_thread(processor.begin, epoch, states, earliest, end)
         wanted = (*binding.recovered, *(() if processor.is_restored else binding.history))
         recovered, ends = await self._read_whole(wanted)
-        await self._send(processor.resume(digest))
-        await self._send(processor.recover(recovered, ends))
+        await self._send(await asyncio.to_thread(processor.resume, digest))
+        await self._send(await asyncio.to_thread(processor.recover, recovered, ends))
         self.input.begin(processor.positions, end)
         now = self._turned = self._began = self._now_s()
         self._report_takeover(epoch, "a snapshot" if states else "nothing", now - began)

@@ -1,8 +1,9 @@
 """An owner sends Progress at shared times, and acknowledges input once a snapshot that covers it is written."""
 
 import asyncio
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -53,6 +54,19 @@ class FaultyState(CountingStage):
         if type(self).fault == "unreadable":
             raise Reject("null where a number belongs")
         super().restore(data)
+
+
+class WaitingRecovery(CountingStage):
+    """Its recovery ends when the event loop runs; `recovered` is False if it did not within 20 s."""
+
+    loop: asyncio.AbstractEventLoop
+    recovered = False
+
+    def recover(self, batch: Sequence[Message], content: Collection[Message] | None = None) -> list[Output]:
+        ran = threading.Event()
+        type(self).loop.call_soon_threadsafe(ran.set)
+        type(self).recovered = ran.wait(20)
+        return []
 
 
 class SlowRestore(CountingStage):
@@ -130,6 +144,13 @@ async def test_a_snapshot_that_waited_for_brokers_does_not_postpone_the_next() -
     assert await snapshots_after(1170.0, 2) == 2
     assert await snapshots_after(1529.0, 3) == 2
     assert await snapshots_after(1530.0, 4) == 3
+
+
+async def test_other_tasks_run_while_a_stage_recovers() -> None:
+    """A blocked event loop looks like a pause of the process, after which the runner takes over again."""
+    WaitingRecovery.loop = asyncio.get_running_loop()
+    await taken_over(FakeProducer(), WaitingRecovery)
+    assert WaitingRecovery.recovered
 
 
 async def test_a_released_owner_ends_with_a_snapshot() -> None:
