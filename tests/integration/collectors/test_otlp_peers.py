@@ -11,12 +11,13 @@ import shutil
 import socket
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from streams.fabric.catalogue import Metric
+from tests.fixtures.ports import free_port
 from tests.integration.collectors.otlp_clients import Listening, listening
 
 OUT = "nvswitch_interface_if_out_octets"
@@ -80,6 +81,35 @@ async def test_a_collector_is_a_relay(exporter: str, tmp_path: Path) -> None:
         await now.until(lambda: bool(now.values(Metric.TX_BYTES)))
         assert {port for port, _ in now.values(Metric.TX_BYTES)} == {"swp1"}
         assert now.metrics.value("unreadable", "otelcol") == 5
+
+
+@needs_telemetrygen
+@needs_otelcol
+async def test_points_that_a_collector_queues_while_we_are_stopped_arrive_once(tmp_path: Path) -> None:
+    """The Collector repeats what had no answer; nothing is lost or doubled."""
+    relay = {"name": "otelcol", "addresses": ["127.0.0.1"], "relay": True}
+    settings = {"listen": f"127.0.0.1:{port_pair()}", "targets": [relay, {"name": "leaf1"}]}
+    async with AsyncExitStack() as stack:
+        async with listening(**settings) as now:
+            address = await stack.enter_async_context(collector(now, "otlp", tmp_path))
+            await generate(address)
+            await now.until(lambda: now.metrics.value("updates", "leaf1") >= 5)
+        await generate(address)  # no receiver
+        await generate(address)
+        async with listening(**settings) as again:
+            await again.until(lambda: again.metrics.value("updates", "leaf1") >= 10)
+            await generate(address)
+            await again.until(lambda: again.metrics.value("updates", "leaf1") >= 15)
+            assert again.metrics.value("updates", "leaf1") == 15
+        assert now.metrics.value("updates", "leaf1") == 5
+
+
+def port_pair() -> int:
+    """Return a free port whose next one is free too."""
+    while True:
+        port = free_port()
+        with contextlib.suppress(OSError, OverflowError), socket.create_server(("127.0.0.1", port + 1)):
+            return port
 
 
 @asynccontextmanager

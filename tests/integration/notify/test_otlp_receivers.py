@@ -6,25 +6,32 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from aiokafka import AIOKafkaProducer
 
+from collectors.core.clock import SystemClock
 from lab.constants import params_of
 from streams.health.health import Health, HealthParams
 from streams.health.metrics_export import Sender, resource
 from streams.health.status_server import PrometheusMetrics
+from streams.notify.log_export import LogExport
 from streams.notify.log_records import log_row
 from streams.wire.otlp_client import OtlpClient
 from streams.wire.otlp_messages import encode_logs
 from streams.wire.otlp_params import OtlpParams
+from streams.wire.topics import FINDINGS, INPUT_LOSSES, REJECTED, REMEDIATIONS, encode
 from tests.fixtures.external_programs import output_of, program
 from tests.fixtures.notify_examples import T0, finding, remediation
 from tests.fixtures.ports import free_port
+from tests.fixtures.runtime_bindings import CountedMetrics
+from tests.integration.notify.conftest import empty_topics, running_service, send
+from tests.integration.notify.conftest import until as eventually
 
 
 def until(condition: Callable[[], Any], what: str, within_s: float = 60) -> Any:
@@ -37,14 +44,14 @@ def until(condition: Callable[[], Any], what: str, within_s: float = 60) -> Any:
 
 
 @contextmanager
-def running(command: list[str], log: Path, is_ready: Callable[[], bool]) -> Iterator[None]:
-    """Run a server on loopback until the end of the context."""
+def running(command: list[str], log: Path, is_ready: Callable[[], bool]) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a server on loopback until the end of the context; it may be killed before."""
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out)
     try:
         until(lambda: process.poll() is not None or is_ready(), "the start")
         assert process.poll() is None, log.read_text()
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait(20)
@@ -77,8 +84,32 @@ def metrics_sent_to(url: str) -> Iterator[PrometheusMetrics]:
 
 
 @pytest.fixture
-def collector(tmp_path: Path) -> Iterator[tuple[dict[str, str], Path]]:
-    """Yield the URL of each protocol of a Collector, and the file that it writes."""
+async def bootstrap(broker: str) -> AsyncIterator[str]:
+    """Yield the broker with the topics empty."""
+    async with empty_topics(broker, FINDINGS, REMEDIATIONS, REJECTED, INPUT_LOSSES):
+        yield broker
+
+
+class Collector:
+    """A Collector that writes what it receives to a file."""
+
+    def __init__(self, urls: dict[str, str], written: Path, command: list[str], log: Path) -> None:
+        self.urls, self.written = urls, written
+        self._command, self._log = command, log
+
+    @contextmanager
+    def running(self) -> Iterator["subprocess.Popen[bytes]"]:
+        """Run it until the end of the context."""
+        self._log.write_text("")
+        with running(
+            self._command, self._log, lambda: "Everything is ready" in self._log.read_text(errors="replace")
+        ) as process:
+            yield process
+
+
+@pytest.fixture
+def stopped_collector(tmp_path: Path) -> Collector:
+    """Return a Collector that does not run yet."""
     binary = shutil.which("otelcol")
     if binary is None:
         pytest.skip("no otelcol on PATH: one of its builder, with otlpreceiver, fileexporter and the scheme file")
@@ -87,7 +118,7 @@ def collector(tmp_path: Path) -> Iterator[tuple[dict[str, str], Path]]:
     pipeline = {"receivers": ["otlp"], "exporters": ["file"]}
     config = {
         "receivers": {"otlp": {"protocols": protocols}},
-        "exporters": {"file": {"path": str(written), "flush_interval": "100ms"}},
+        "exporters": {"file": {"path": str(written), "flush_interval": "100ms", "append": True}},
         "service": {
             "telemetry": {"metrics": {"level": "none"}},
             "pipelines": {"logs": pipeline, "metrics": pipeline},
@@ -95,11 +126,15 @@ def collector(tmp_path: Path) -> Iterator[tuple[dict[str, str], Path]]:
     }
     file = tmp_path / "collector.yaml"
     file.write_text(yaml.safe_dump(config))
-    log = tmp_path / "collector.log"
-    with running(
-        [binary, "--config", f"file:{file}"], log, lambda: "Everything is ready" in log.read_text(errors="replace")
-    ):
-        yield {name: f"{name}://127.0.0.1:{port}" for name, port in ports.items()}, written
+    urls = {name: f"{name}://127.0.0.1:{port}" for name, port in ports.items()}
+    return Collector(urls, written, [binary, "--config", f"file:{file}"], tmp_path / "collector.log")
+
+
+@pytest.fixture
+def collector(stopped_collector: Collector) -> Iterator[Collector]:
+    """Yield a running Collector."""
+    with stopped_collector.running():
+        yield stopped_collector
 
 
 def received(written: Path, kind: str) -> list[dict[str, Any]]:
@@ -116,21 +151,58 @@ def received(written: Path, kind: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_a_collector_takes_log_records_and_metrics(collector: tuple[dict[str, str], Path], protocol: str) -> None:
-    """Its file has every record with its identity, and the metrics with their units."""
-    urls, written = collector
-    client = OtlpClient(OtlpParams(logs=urls[protocol]), "logs")
-    rows = [log_row(one, T0) for one in (finding(), finding(revision=2), remediation())]
-    assert client.send(encode_logs(resource("notify", "test"), rows)) is None
-    records = until(lambda: received(written, "logs"), "the records")
-    uids = [
+def uids(records: list[dict[str, Any]]) -> list[str]:
+    """Return the identities of log records."""
+    return [
         attribute["value"]["stringValue"]
         for record in records
         for attribute in record["attributes"]
         if attribute["key"] == "log.record.uid"
     ]
-    assert uids == ["f1/1", "f1/2", "r1/1"]
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+async def test_a_collector_that_is_killed_and_started_has_each_revision_once(
+    stopped_collector: Collector, protocol: str, bootstrap: str, producer: AIOKafkaProducer
+) -> None:
+    """Revisions of its dead time wait in Kafka; it is killed after it wrote what it had acknowledged."""
+    written, sent = stopped_collector.written, []
+
+    async def publish(first: int) -> None:
+        for number in range(first, first + 100):
+            await send(producer, encode(FINDINGS, finding(id=f"f{number}")))
+            sent.append(f"f{number}/1")
+
+    async def all_written() -> None:
+        await eventually(lambda: len(uids(received(written, "logs"))) >= len(sent), 60)
+
+    settings = {"logs": stopped_collector.urls[protocol], "backoff_s": 0.1, "backoff_max_s": 0.3}
+    export = LogExport(
+        params_of(OtlpParams, settings), resource("notify", "test"), {"bootstrap_servers": bootstrap}, SystemClock(),
+        CountedMetrics(),
+    )  # fmt: skip
+    async with running_service(export):
+        with stopped_collector.running() as process:
+            await publish(0)
+            await all_written()
+            process.kill()
+        await publish(100)
+        await eventually(lambda: export.is_retrying, 60)
+        with stopped_collector.running():
+            await publish(200)
+            await all_written()
+    assert sorted(uids(received(written, "logs"))) == sorted(sent)
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_a_collector_takes_log_records_and_metrics(collector: Collector, protocol: str) -> None:
+    """Its file has every record with its identity, and the metrics with their units."""
+    urls, written = collector.urls, collector.written
+    client = OtlpClient(OtlpParams(logs=urls[protocol]), "logs")
+    rows = [log_row(one, T0) for one in (finding(), finding(revision=2), remediation())]
+    assert client.send(encode_logs(resource("notify", "test"), rows)) is None
+    records = until(lambda: received(written, "logs"), "the records")
+    assert uids(records) == ["f1/1", "f1/2", "r1/1"]
     assert {record["eventName"] for record in records} == {"railsight.finding", "railsight.remediation"}
     with metrics_sent_to(urls[protocol]):
         metrics = until(lambda: received(written, "metrics"), "the metrics")
