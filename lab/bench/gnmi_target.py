@@ -178,8 +178,8 @@ class _Connection:
                     self._windows[0] -= room
                     self._windows[stream] -= room
                 parts = (data[begin : min(begin + _FRAME, at + room)] for begin in range(at, at + room, _FRAME))
-                data = b"".join(_frame(_DATA, 0, stream, part) for part in parts)
-                self._send(data)
+                frames = b"".join(_frame(_DATA, 0, stream, part) for part in parts)
+                self._send(frames)
                 at += room
         except OSError:
             pass  # the client has read all that it needs
