@@ -336,7 +336,7 @@ def _answering(
 
 reject = _answering(
     ControlKind.REJECT,
-    """Reject one remediation that waits for approval, or that is approved and not yet accepted by automation.
+    """Reject one remediation that automation has not accepted, or that failed; only another cause decides it again.
 
     Example: `railsight reject 9a41c0 --reason 'job ends tomorrow'`.
     """, is_rejectable, "can no longer be rejected",

@@ -145,10 +145,20 @@ def _follow(record: Remediation, state: DecideState, holding: dict[str, None]) -
         if not _is_order(record):
             holding[record.id] = None
             isolations.isolate(target.id, kind_of(record.action), target.pod, at_ns)
-    elif record.state is not State.ESCALATED and record.id in holding and record.constraint != "left-out":
+    elif record.id in holding and not _is_left_out(record):
         del holding[record.id]
         if not holding:
             isolations.restored(target.id, at_ns)
+
+
+def _is_left_out(record: Remediation) -> bool:
+    """Return whether a target that was out of service still is: a person closed its remediation, or must act.
+
+    ESCALATED with NEEDS_APPROVAL waits for an approval, because the target is in service.
+    """
+    if record.state is State.ESCALATED:
+        return record.verdict is not Verdict.NEEDS_APPROVAL
+    return record.constraint == "left-out"
 
 
 def _remedy(past: _Past, holding: Mapping[str, None]) -> Remedy:

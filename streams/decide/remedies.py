@@ -268,6 +268,8 @@ def _verdict(remedy: Remedy, event: Event) -> Verdict:
         return Verdict.REVOKED
     if event is Event.TIMEOUT and before is State.WAITING:
         return Verdict.REVOKED
+    if before is State.ESCALATED and event in (Event.ISOLATED, Event.REPAIRED):
+        return Verdict.APPROVED  # the target is out of service, and no approval is awaited
     if event in (Event.DENY, Event.REJECT) or (event is Event.TIMEOUT and before is State.PROPOSED):
         return Verdict.DENIED
     return Verdict.NEEDS_APPROVAL if event in (Event.LAST_RELAPSE, Event.OVERRIDDEN) else verdict

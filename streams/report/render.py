@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from streams.decide.life_cycle import NOT_BEGUN
 from streams.instrument.text import format_duration, format_time
 from streams.wire.models import Cause, Evidence, Finding, Remediation, RemediationState, Severity, Status, Verdict
 
@@ -188,8 +189,8 @@ def is_waiting(remediation: Remediation) -> bool:
 
 
 def is_rejectable(remediation: Remediation) -> bool:
-    """Return whether a person may reject it, because it waits or is approved but not accepted yet."""
-    return is_waiting(remediation) or remediation.state is RemediationState.APPROVED
+    """Return whether a person may reject it: until automation accepts it, and after it failed or waits for a person."""
+    return is_waiting(remediation) or remediation.state in NOT_BEGUN
 
 
 def is_repairable(remediation: Remediation) -> bool:

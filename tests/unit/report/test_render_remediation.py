@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from streams.decide.guards import GUARDS
+from streams.decide.life_cycle import Event, next_state
 from streams.report.render import (
     WAYS,
     explanation,
@@ -64,8 +65,9 @@ STATES = [
     (RemediationState.EXPIRED, True, True, False),
     (RemediationState.ESCALATED, True, True, True),
     (RemediationState.APPROVED, False, True, False),
-    (RemediationState.DENIED, False, False, False),
-    (RemediationState.SHADOW, False, False, False),
+    (RemediationState.DENIED, False, True, False),
+    (RemediationState.FAILED, False, True, False),
+    (RemediationState.SHADOW, False, True, False),
     (RemediationState.DRAINED, False, False, True),
     (RemediationState.NO_ANSWER, False, False, True),
     (RemediationState.PROBATION, False, False, False),
@@ -77,6 +79,11 @@ STATES = [
 def test_which_answers_a_state_accepts(
     state: RemediationState, waiting: bool, rejectable: bool, repairable: bool
 ) -> None:
-    """An approval only where a person is awaited, a repair only where a target may be out of service."""
+    """An approval only where a person is awaited, a repair only where a target may be out of service.
+
+    A rejection wherever `decide` takes one: a failed or denied attempt is not made again.
+    """
     one = replace(DENIED, state=state)
+    taken = next_state(state, Event.REJECT) or next_state(state, Event.TAKE_OVER)
+    assert rejectable is bool(taken)
     assert (is_waiting(one), is_rejectable(one), is_repairable(one)) == (waiting, rejectable, repairable)
