@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-import structlog
-
 from collectors.core.context import CollectorContext
 from collectors.core.once import first_readings
 from collectors.core.spec import Spec
@@ -55,8 +53,6 @@ class TrapSenders:
         reader = self.reader(address)
         return None if reader is None else reader.name
 
-
-_log = structlog.get_logger("railsight.snmp")
 
 _RETRY = Backoff.constant(1.0)
 

@@ -3,10 +3,6 @@
 from dashboards.queries.query import CONSTRAINT, DECIDED, KNOWN, LINKS, OPEN, STATE, WORKS, Query
 
 _OVER = "('closed', 'denied', 'expired', 'shadow', 'failed')"
-STATES = (
-    "approved", "accepted", "waiting", "denied", "expired", "no_answer", "failed", "escalated", "drained", "verifying",
-    "restoring", "probation",
-)  # fmt: skip
 COUNTS = Query(
     f"""SELECT if({WORKS}, countIf({STATE} = 'waiting'), NULL) AS waiting,
     if({WORKS}, countIf({STATE} IN ('approved', 'accepted', 'restoring')), NULL) AS in_progress,

@@ -120,11 +120,6 @@ def bound_of(model: str, field: str, kind: str) -> Bound | None:
     return TIME if kind == "time" else _INTEGERS.get(kind)
 
 
-def is_clean(text: str, characters: int = NAME_CHARACTERS) -> bool:
-    """Return whether a string has no control characters and at most this number of characters."""
-    return len(text) <= characters and text.isprintable()
-
-
 def clean(text: str) -> str:
     """Return a string without control, format and bidirectional characters; white space becomes a space."""
     if text.isprintable():

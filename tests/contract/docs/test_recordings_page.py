@@ -11,7 +11,7 @@ import pytest
 from lab.bench import sample_recording
 from lab.demo.player import find_recording
 from streams.fabric.catalogue import BY_NAME
-from streams.replay.recording import RejectedRows, read_events, read_samples
+from streams.replay.recording import RejectedRows, read_events, stream_samples
 from streams.replay.score import read_truth
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Condition, EventKind, Source
@@ -71,7 +71,7 @@ def read(folder: Path, file: str, cells: dict[str, str]) -> list[Any]:
         writer.writeheader()
         writer.writerow(cells)
     readers: dict[str, Callable[[], list[Any]]] = {
-        "samples": lambda: read_samples([path], RejectedRows()),
+        "samples": lambda: list(stream_samples([path], RejectedRows())),
         "events": lambda: read_events([path], RejectedRows()),
         "truth": lambda: read_truth(path),
     }

@@ -9,7 +9,7 @@ import pytest
 
 from streams.fabric.inventory import digest
 from streams.fabric.inventory_folder import read_folder
-from streams.replay.recording import RejectedRows, read_samples
+from streams.replay.recording import RejectedRows, stream_samples
 from streams.runtime.topic_io import inventory_records, publish
 from streams.wire import topics
 from streams.wire.models import Samples
@@ -51,7 +51,7 @@ def test_an_export_has_the_samples_of_its_time_and_the_inventory(config: Path, t
     done = railsight("export", str(out), "--from", time_of(0), "--to", time_of(WORLD_S + 1), "--config", str(config))
     assert done.returncode == 0, done.stderr
     rejected = RejectedRows()
-    written = list(read_samples([out / "samples.csv.gz"], rejected))
+    written = list(stream_samples([out / "samples.csv.gz"], rejected))
     assert not list(rejected.lines())
     assert {(one.device, one.sampled_at_ns) for one in written} == {(one.device, one.sampled_at_ns) for one in MESSAGES}
     assert digest(read_folder(out / "inventory")) == digest(inventory())

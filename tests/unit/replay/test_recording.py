@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streams.fabric.catalogue import Metric
-from streams.replay.recording import RejectedRows, read_events, read_lines, read_samples
+from streams.replay.recording import RejectedRows, read_events, read_lines, stream_samples
 from streams.wire import codec
 from streams.wire.errors import Misconfigured
 from streams.wire.models import ABSENT_COUNTER, Control, ControlKind, EventKind, RowKind, Samples, Source
@@ -25,7 +25,7 @@ def _csv(path: Path, *rows: str, head: str = HEAD) -> Path:
 
 def _read(*paths: Path) -> tuple[list[Samples], list[str]]:
     rejected = RejectedRows()
-    return read_samples(paths, rejected), rejected.lines()
+    return list(stream_samples(paths, rejected)), rejected.lines()
 
 
 def test_rows_of_one_time_and_device_are_one_message(tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_chunks_and_several_files_are_one_stream(tmp_path: Path) -> None:
     rng.shuffle(shuffled)
     pq.write_table(pa.Table.from_pylist(shuffled), mixed)
     for rows in (1, 7, 64):
-        assert [codec.to_bytes(m) for m in read_samples([whole], RejectedRows(), rows)] == expected
+        assert [codec.to_bytes(m) for m in stream_samples([whole], RejectedRows(), rows)] == expected
         for paths in (halves, [mixed]):
-            read = read_samples(paths, RejectedRows(), rows)
+            read = list(stream_samples(paths, RejectedRows(), rows))
             assert [(m.device, m.sampled_at_ns, m.sequence, _values(m)) for m in read] == in_parts
 
 

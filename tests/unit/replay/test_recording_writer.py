@@ -10,7 +10,7 @@ from lab.bench import sample_recording
 from streams.config.settings import Settings
 from streams.fabric.catalogue import Metric
 from streams.replay.backtest import Recording, run
-from streams.replay.recording import RejectedRows, read_events, read_lines, read_samples
+from streams.replay.recording import RejectedRows, read_events, read_lines, stream_samples
 from streams.replay.recording_writer import EVENTS, SAMPLES, write_recording
 from streams.replay.score import read_findings, read_truth, score
 from streams.wire.models import (
@@ -59,7 +59,7 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert counts == {SAMPLES: 4, EVENTS: 1, "status.jsonl": 1, "left out": 2}
     assert sorted(path.name for path in tmp_path.iterdir()) == [EVENTS, SAMPLES, "status.jsonl"]
     rejected = RejectedRows()
-    read = read_samples([tmp_path / SAMPLES], rejected)
+    read = list(stream_samples([tmp_path / SAMPLES], rejected))
     assert [(one.sampled_at_ns, one.boot_id, one.source) for one in read] == [
         (1 * S, 7, Source.SOURCE_SNMP),
         (2 * S, 7, Source.SOURCE_SNMP),

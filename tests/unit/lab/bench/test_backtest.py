@@ -5,14 +5,14 @@ from pathlib import Path
 from lab.bench.backtest import TARGET, BacktestSpeeds, measure_backtest, speed_lines
 from lab.bench.recording import write_recording
 from streams.fabric.clos import GenerateParams, generate
-from streams.replay.recording import RejectedRows, read_events, read_samples
+from streams.replay.recording import RejectedRows, read_events, stream_samples
 
 
 def test_what_is_recorded_is_read_back(tmp_path: Path) -> None:
     """Every reading with all its ports and values, nothing refused, in the order of time."""
     made = write_recording(generate(GenerateParams(gpus=64)), tmp_path, 60, 10, 1)
     refused = RejectedRows()
-    messages = read_samples([made.samples], refused)
+    messages = list(stream_samples([made.samples], refused))
     assert (len(messages), sum(len(m.row) for m in messages)) == (made.messages, made.port_samples)
     assert sum(m.counters.values.size + m.gauges.values.size for m in messages) == made.values
     assert [m.sampled_at_ns for m in messages] == sorted(m.sampled_at_ns for m in messages)
