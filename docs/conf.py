@@ -38,7 +38,7 @@ class ClickHouseLexer(SqlLexer):
 
 def read_page(_app: Sphinx, page: str, source: list[str]) -> None:
     """Put the list of errors, which is made from the code, into its page; link to the page of the automation."""
-    source[0] = re.sub(r"\]\((?:\.\./)+deploy/automation/README\.md", "](/writing-an-automation.md", source[0])
+    source[0] = re.sub(r"\]\((?:\.\./)+deploy/automation/README\.md", "](/remediation.md", source[0])
     if page == "troubleshooting":
         from tests.contract.docs.errors_page import PLACEHOLDER, table
 

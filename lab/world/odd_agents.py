@@ -1,6 +1,7 @@
 """Simulates agents of healthy switches whose readings have odd times, old counters, another boot id, or missing cells.
 
-All of them were seen in the field (docs/field-reports.md, A to C). They change readings only: the fabric is the same.
+All of them were seen in the field (DECISIONS.md, field reports A to C). They change readings only: the fabric is the
+same.
 """
 
 from collections import defaultdict

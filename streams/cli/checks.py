@@ -53,7 +53,9 @@ def check(
     running = ", ".join(settings.collectors) or "none"
     print_text(f"{path}: valid (collectors: {running})")
     if connect:
-        _connect(settings)
+        instance = local_instance(path, None, os.environ)
+        running_here = load_for(instance, path, lambda file, environ: load(file, collector_params(), environ))
+        _connect(settings if instance is None else running_here, is_planned=instance is None)
 
 
 @config.command()
@@ -84,11 +86,11 @@ def _collector_problems(settings: Settings) -> Iterator[str]:
             yield from str(error).splitlines()
 
 
-def _connect(settings: Settings) -> None:
+def _connect(settings: Settings, *, is_planned: bool) -> None:
     from streams.report.checkup import connection_checks
 
     is_well = True
-    for one in connection_checks(settings):
+    for one in connection_checks(settings, is_planned=is_planned):
         is_well &= one.is_well
         print_text(f"{'well' if one.is_well else 'FAILED'}  {one.name}: {one.text}", err=not one.is_well)
     for name, params in settings.collectors.items():

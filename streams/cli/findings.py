@@ -26,9 +26,9 @@ from streams.cli.printing import (
     print_text,
 )
 from streams.config.settings import Settings
-from streams.instrument.text import format_duration, format_time, parse_duration
+from streams.instrument.text import format_duration, format_time, in_past, parse_duration
 from streams.report.explanation import NoSuchFinding, explain_finding
-from streams.report.open_findings import FindingFilter, acknowledgements
+from streams.report.open_findings import FindingFilter, acknowledgements, is_planned
 from streams.report.records import (
     NoSuchRemediation,
     current_controls,
@@ -78,7 +78,7 @@ def findings(
     output: OutputForm = Output.TABLE,
     as_json: AsJson = False,
 ) -> None:
-    """Print the open findings: causes first, the most severe on top.
+    """Print the open findings: causes first, the most severe on top; those of planned work are marked.
 
     Examples: `railsight findings --severity critical --unacked`, `railsight findings --device 'pod1-*' -o wide`,
     `railsight findings --since 12h`, `railsight findings -o json | jq .summary`.
@@ -90,13 +90,16 @@ def findings(
     least = Severity.SEVERITY_UNSPECIFIED if severity is None else Severity[severity.name]
     wanted = FindingFilter(least, condition, device, job, roots, unacked)
     now_ns = time.time_ns()
-    acked = acknowledgements(asyncio.run(current_controls(kafka)), now_ns)
+    controls = asyncio.run(current_controls(kafka))
+    acked = acknowledgements(controls, now_ns)
     if since:
         found = asyncio.run(findings_since(kafka, now_ns - _duration(since)))
     else:
         found = asyncio.run(open_findings(kafka))
-    shown = sorted(found, key=lambda one: (one.is_closed, bool(one.parent_id), -one.severity))
-    _print_open([one for one in shown if wanted.selects(one, one.id in acked)], len(found), acked, now_ns, form)
+    shown = sorted(found, key=lambda one: (bool(one.parent_id), -one.severity, one.is_closed, -one.started_at_ns))
+    planned = {one.id for one in found if is_planned(one, controls, now_ns)}
+    marks = {identity: ack.actor or "yes" for identity, ack in acked.items()} | dict.fromkeys(planned, "maintenance")
+    _print_open([one for one in shown if wanted.selects(one, one.id in acked)], len(found), marks, now_ns, form)
     if follow:
         asyncio.run(follow_findings(kafka, lambda value, one: _print_revision(value, one, wanted, form)))
 
@@ -113,12 +116,12 @@ def _print_revision(value: bytes, finding: Finding, wanted: FindingFilter, form:
         echo(value) if form is Output.JSON else print_text(finding_line(finding))
 
 
-def _print_open(shown: list[Finding], total: int, acked: Mapping[str, Control], now_ns: int, form: Output) -> None:
+def _print_open(shown: list[Finding], total: int, marks: Mapping[str, str], now_ns: int, form: Output) -> None:
     header = ["ID", "SEVERITY", "AGE", "CONDITION", "ACK"]
     header += ["STARTED", "SUBJECT", "PARENT", "SUMMARY"] if form is Output.WIDE else ["SUMMARY"]
 
     def cells(finding: Finding) -> list[Cell | str]:
-        return _cells(finding, acked.get(finding.id), now_ns, form)
+        return _cells(finding, marks.get(finding.id, "-"), now_ns, form)
 
     if not total and form is not Output.JSON:
         typer.echo("nothing is open")
@@ -130,14 +133,15 @@ def _print_open(shown: list[Finding], total: int, acked: Mapping[str, Control], 
         print_text(f"{total - len(shown)} more are open that these options do not select", err=True)
 
 
-def _cells(finding: Finding, ack: Control | None, now_ns: int, form: Output) -> list[Cell | str]:
+def _cells(finding: Finding, mark: str, now_ns: int, form: Output) -> list[Cell | str]:
     summary = finding.summary or finding.subject.id
+    summary = in_past(summary) if finding.resolved_at_ns is not None else summary
     cells: list[Cell | str] = [
         finding.id[:ID_CHARACTERS],
         Cell(finding.severity.name, SEVERITY_COLORS.get(finding.severity)),
         _age(finding, now_ns),
         finding.condition.slug,
-        "-" if ack is None else (ack.actor or "yes"),
+        mark,
     ]
     if form is Output.WIDE:
         cells += [format_time(finding.started_at_ns), finding.subject.id, finding.parent_id[:ID_CHARACTERS] or "-"]

@@ -1,15 +1,18 @@
 """Defines `railsight status`, which prints the last reading, cadence, lag and last error of each device's sources."""
 
 import asyncio
+import os
 import time
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
 
-from streams.cli.options import AsJson, Bootstrap, Config, settings_of
+from streams.cli.options import AsJson, Bootstrap, Config, local_instance, settings_of
 from streams.cli.printing import Cell, Output, OutputForm, form_of, print_rows, print_text
+from streams.embedded.running_instances import running_s
 from streams.instrument.text import format_duration, format_time
 from streams.report.checkup import sandbox_problem
 from streams.report.source_status import (
@@ -34,6 +37,10 @@ _COLORS = {
     SourceState.ENDED: typer.colors.BRIGHT_BLACK,
     SourceState.NO_COLLECTOR: typer.colors.YELLOW,
 }
+
+
+FIRST_READINGS_S = 30.0
+"""The time after a start until every device was read or tried once (choice): SNMP gives a device up after 6 s."""
 
 
 def status(
@@ -63,7 +70,10 @@ def status(
     bad = [row for row in rows if row.has_problem]
     shown = bad if only_problems else rows
     _print(shown, now_ns, form_of(output, as_json))
-    if form_of(output, as_json) is not Output.JSON:
+    waited_s = started_s_ago(config, bootstrap)
+    if (bad or not rows) and waited_s is not None and waited_s < FIRST_READINGS_S:
+        print_text(waiting_text(waited_s), err=True)
+    elif form_of(output, as_json) is not Output.JSON:
         if not shown:
             print_text(no_rows_text(rows))
         for line in blind_lines(rows, inventory, asyncio.run(unknown_job_hosts(settings.kafka, inventory))):
@@ -72,6 +82,20 @@ def status(
             print_text(f"unknown: {line}", err=True)
     if bad or not rows:
         raise typer.Exit(1)
+
+
+def started_s_ago(config: Path | None, bootstrap: str | None) -> float | None:
+    """Return the age of the pipeline that runs here, in seconds; None without one."""
+    instance = local_instance(config, bootstrap, os.environ)
+    return None if instance is None else running_s(instance)
+
+
+def waiting_text(waited_s: float) -> str:
+    """Return the line that replaces the reasons for missing readings right after a start."""
+    return (
+        f"waiting: the pipeline has run for {waited_s:.0f} s, and the first readings of all devices are due after"
+        f" {FIRST_READINGS_S:.0f} s; run `railsight status` again"
+    )
 
 
 def _print(rows: list[SourceRow], now_ns: int, form: Output) -> None:

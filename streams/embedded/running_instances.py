@@ -5,6 +5,7 @@ wrote it runs: the record of a killed process is ignored and removed.
 """
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -34,6 +35,14 @@ class Instance:
     pid: int = 0
     started: str = ""
     """The start time of the process, which distinguishes it from a later process with the same pid."""
+
+
+def running_s(instance: Instance) -> float:
+    """Return for how long an instance has run, in seconds, by the file that it wrote at its start."""
+    try:
+        return max(0.0, time.time() - (_folder() / f"{instance.pid}.json").stat().st_mtime)
+    except OSError:
+        return 0.0  # it has just ended
 
 
 @contextmanager

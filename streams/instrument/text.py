@@ -80,3 +80,15 @@ def refusal(detail: Mapping[str, Any]) -> str:
             return f"must be {_KINDS[family]}"
     text = str(detail["msg"]).removeprefix("Value error, ")
     return f"{text[:1].lower()}{text[1:]}" if text[1:2].islower() else text
+
+
+_PAST = {
+    "is": "was", "are": "were", "has": "had", "have": "had", "keeps": "kept", "pauses": "paused", "passes": "passed",
+    "loses": "lost", "sends": "sent", "receives": "received", "runs": "ran", "leads": "led", "carry": "carried",
+}  # fmt: skip
+_VERB = re.compile(rf"(?<= )(?:{'|'.join(_PAST)})(?= )")
+
+
+def in_past(summary: str) -> str:
+    """Return a summary whose first verb is in the past: the fault is over."""
+    return _VERB.sub(lambda found: _PAST[found[0]], summary, count=1)

@@ -6,8 +6,8 @@ A page is followed up if its extent has doubled since the last text, and by its 
 import re
 from typing import NamedTuple
 
-from streams.instrument.text import format_duration, format_time
-from streams.wire.models import BlastRadius, Endpoint, Finding, Status, Subject
+from streams.instrument.text import format_duration, format_time, in_past
+from streams.wire.models import BlastRadius, Cause, Endpoint, Finding, Status, Subject
 
 MAX_NAMES = 5
 """Hosts and jobs by name in one line of a pager."""
@@ -40,13 +40,14 @@ def extent_of(finding: Finding) -> Extent:
 
 def page_text(finding: Finding, steps: str, no_page: str = "") -> str:
     """Return the text; `steps` are those of the runbook, `no_page` the reason why an open finding pages no more."""
+    summary = finding.summary or finding.condition.slug
     lines = [
-        f"{_state(finding, no_page)}: {finding.summary or finding.condition.slug}",
+        f"{_state(finding, no_page)}: {in_past(summary) if finding.resolved_at_ns else summary}",
         f"Where: {where(finding.subject)}",
         f"Hit: {who_is_hit(finding.blast_radius) or 'no host is known to be hit'}",
         f"Since: {format_time(finding.started_at_ns)}",
     ]
-    if finding.cause:
+    if finding.cause not in (Cause.CAUSE_UNSPECIFIED, Cause.UNKNOWN):
         lines.append(f"Cause: {finding.cause.label}")
     if not finding.is_closed and not no_page:
         if first := first_step(finding, steps):
@@ -66,12 +67,12 @@ def _state(finding: Finding, no_page: str) -> str:
 
 def where(subject: Subject) -> str:
     """Return the place of a subject in words."""
-    ends = [f"{end.device} port {end.port}" if end.port else end.device for end in _ends(subject)]
+    ends = [f"{end.device} {end.port}".rstrip() for end in _ends(subject)]
     place = [
         " to ".join(ends) or subject.id,
         "" if subject.rail is None else f"rail {subject.rail}",
         "" if subject.plane is None else f"plane {subject.plane}",
-        subject.pod,
+        "" if any(end.device == subject.pod for end in _ends(subject)) else subject.pod,
         subject.site and f"site {subject.site}",
     ]
     return ", ".join(one for one in place if one)
@@ -89,7 +90,7 @@ def who_is_hit(radius: BlastRadius | None) -> str:
         f"{kind} {_join_names(names)}" for kind, names in (("jobs", radius.jobs), ("hosts", radius.hosts)) if names
     ]
     if radius.gpus is not None:
-        parts.append(f"{radius.gpus} GPUs")
+        parts.append("1 GPU" if radius.gpus == 1 else f"{radius.gpus} GPUs")
     if radius.capacity_lost_ratio is not None:
         parts.append(f"{radius.capacity_lost_ratio:.0%} of their capacity lost")
     return "; ".join(parts)
@@ -101,7 +102,11 @@ def _join_names(names: tuple[str, ...]) -> str:
 
 
 def first_step(finding: Finding, steps: str) -> str:
-    """Return the step of a runbook that begins with the finding's cause, else its first step, without markup."""
+    """Return the step of a runbook that begins with the finding's cause or role, else its first, without markup."""
     found = _STEP.findall(steps)
-    own = [step for step in found if finding.cause and step.startswith(f"`{finding.cause.label}`")]
-    return _MARKS.sub("", next(iter(own or found), ""))
+    for name in filter(None, (finding.cause.label, finding.subject.role)):
+        for step in found:
+            if step.startswith(f"`{name}`"):
+                own = step.removeprefix(f"`{name}`: ")
+                return _MARKS.sub("", own[0].upper() + own[1:])
+    return _MARKS.sub("", next(iter(found), ""))

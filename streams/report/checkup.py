@@ -29,10 +29,13 @@ class Check:
         return {"check": self.name, "well": self.is_well, "text": self.text}
 
 
-def connection_checks(settings: Settings) -> Iterator[Check]:
-    """Yield a check for each server that the settings name."""
-    yield _topics(settings)
-    yield _clickhouse(settings)
+def connection_checks(settings: Settings, *, is_planned: bool = False) -> Iterator[Check]:
+    """Yield a check for each server that the settings name; before a first start those of `up` are not there yet."""
+    starts = "`railsight up` starts it on this machine"
+    is_embedded = is_planned and "bootstrap" not in settings.kafka.model_fields_set
+    yield Check("Kafka", True, starts) if is_embedded else _topics(settings)
+    is_embedded = is_planned and "url" not in settings.store.model_fields_set
+    yield Check("ClickHouse", True, starts) if is_embedded else _clickhouse(settings)
     if "alertmanagers" in settings.notify.model_fields_set:
         for url in settings.notify.alertmanagers:
             yield _address("Alertmanager", url, 443 if url.startswith("https") else 80)

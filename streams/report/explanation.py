@@ -16,7 +16,8 @@ from streams.detect.detectors import DETECTORS
 from streams.fabric.catalogue import BY_NAME, Metric
 from streams.instrument.text import format_time
 from streams.report.records import findings_by_id_prefix, latest_revisions, remediations_of
-from streams.report.render import finding_report, revision_lines
+from streams.report.render import finding_report
+from streams.report.time_line import time_line
 from streams.store.clickhouse import ClickHouse, QueryClient
 from streams.store.queries import finding_queries
 from streams.store.queries.finding_queries import EventRow, ReadingRow, group_by_lane, query_events, query_readings
@@ -43,6 +44,11 @@ class EvidenceTable:
     window: tuple[int, int]
     readings: tuple[ReadingRow, ...]
     events: tuple[EventRow, ...]
+
+    @property
+    def place(self) -> str:
+        """Return the name of the port or device."""
+        return f"{self.device}/{self.port}" if self.port else self.device
 
     def as_dict(self) -> dict[str, Any]:
         """Return the table as JSON values, times in Unix ns."""
@@ -82,16 +88,11 @@ def _requested_windows(finding: Finding) -> Iterator[tuple[str, str, Metric | No
 
 
 def table_lines(tables: Iterable[EvidenceTable]) -> Iterator[str]:
-    """Yield the tables as text."""
+    """Yield the readings of the tables as text."""
     for table in tables:
-        at = f"{table.device}/{table.port}" if table.port else table.device
-        if table.events:
-            yield f"  events of {at}"
-            for event in table.events:
-                yield f"    {format_time(event.at_ns)}  {event.kind}  {event.detail or event.code or ''}".rstrip()
         for (source, index), readings in group_by_lane(table.readings):
             lane = "" if index < 0 else f"[{index}]"
-            yield f"  {table.metric}{lane} of {at}, read by {source} (* in the window)"
+            yield f"  {table.metric}{lane} of {table.place}, read by {source} (* in the window)"
             yield from _reading_lines(readings, table)
 
 
@@ -142,11 +143,12 @@ class Explanation:
     def lines(self) -> Iterator[str]:
         """Yield the explanation as text."""
         yield from finding_report(self.finding, self.children, self.remediations, len(self.revisions))
-        if self.samples:
+        if any(table.readings for table in self.samples):
             yield "  samples"
         yield from (f"  {line}" for line in table_lines(self.samples))
-        yield "  revisions"
-        yield from revision_lines(self.revisions)
+        yield "  time line"
+        events = [(table.place, table.events) for table in self.samples]
+        yield from time_line(self.revisions, self.children, self.remediations, events)
 
 
 def explain_finding(kafka: KafkaSettings, clickhouse: ClickHouse, id_prefix: str, *, samples: bool) -> Explanation:

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from streams.config.kafka import KafkaSettings
 from streams.report.records import current_controls, open_findings
 from streams.runtime.topic_io import publish
-from streams.wire.control_scope import has_ended
+from streams.wire.control_scope import has_ended, is_active, subject_names
 from streams.wire.errors import Retry
 from streams.wire.models import Control, ControlKind, Finding, Severity
 from streams.wire.topics import CONTROLS, Record, encode
@@ -54,6 +54,15 @@ def acknowledgements(controls: Iterable[Control], now_ns: int) -> dict[str, Cont
         for control in controls
         if control.kind is ControlKind.ACKNOWLEDGE and not has_ended(control, now_ns)
     }
+
+
+def is_planned(finding: Finding, controls: Iterable[Control], now_ns: int) -> bool:
+    """Return whether a maintenance, of the inventory or of a control that is in force, covers a finding."""
+    names = subject_names(finding.subject) | {"", finding.id}
+    return bool(finding.shadow) or any(
+        control.kind is ControlKind.MAINTENANCE and is_active(control, now_ns) and control.subject_id in names
+        for control in controls
+    )
 
 
 def _matches(pattern: str, values: Iterable[str]) -> bool:

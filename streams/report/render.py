@@ -59,7 +59,16 @@ def revision_lines(revisions: Iterable[Finding]) -> Iterator[str]:
 
     Revisions without a visible change, such as an advanced end of an evidence window, are counted.
     """
+    changes, unchanged = revision_moments(revisions)
+    yield from (f"    {format_time(at_ns)}  {text}" for at_ns, text in changes)
+    if unchanged:
+        yield f"    and {unchanged} revision{'s' if unchanged > 1 else ''} without a visible change"
+
+
+def revision_moments(revisions: Iterable[Finding]) -> tuple[list[tuple[int, str]], int]:
+    """Return the time and text of each revision with a visible change, and the number of the others."""
     previous: Finding | None = None
+    moments: list[tuple[int, str]] = []
     unchanged = 0
     for finding in revisions:
         changes = [] if previous is None else [f"{name} {value}" for name, value in _changes(previous, finding)]
@@ -69,10 +78,9 @@ def revision_lines(revisions: Iterable[Finding]) -> Iterator[str]:
         text = "; ".join(changes) if previous is not None else finding.summary
         final = ", final" if finding.final else ""
         state = f"{finding.status.name:<9} {finding.severity.name}{final}"
-        yield f"    {format_time(finding.observed_at_ns)}  {state}  {text}".rstrip()
+        moments.append((finding.observed_at_ns, f"{state}  {text}".rstrip()))
         previous = finding
-    if unchanged:
-        yield f"    and {unchanged} revision{'s' if unchanged > 1 else ''} without a visible change"
+    return moments, unchanged
 
 
 def _state(finding: Finding) -> tuple[Status, Severity, bool]:

@@ -79,3 +79,16 @@ def fabrics(
     read = read_results(results)
     for line in (*found_table(read), "", effects_line(read), "", *reasons_table(read)):
         typer.echo(line)
+
+
+def night(as_json: AsJson = False) -> None:
+    """Play a night of faults, maintenance and a restart, and print every page; exit 1 unless they are the wanted ones.
+
+    Example: `railsight bench night`.
+    """
+    from lab.bench.detection.night import night_lines, play_night
+
+    with measured("bench night", 60):
+        played = play_night()
+    sent = [{"at_ns": one.at_ns, "kind": one.kind, "text": one.text} for one in played.sent]
+    print_result({"sent": sent}, night_lines(played), as_json=as_json, is_passed=played.is_as_wanted)

@@ -145,3 +145,13 @@ def test_doctor_names_what_is_not_well(tmp_path: Path, capsys: pytest.CaptureFix
     assert "start it with `railsight up" in found["pipeline"]["text"]
     assert run("doctor", "--config", str(config)) == 1
     assert "NOT WELL  configuration" in capsys.readouterr().out
+
+
+def test_a_check_before_the_first_start_expects_no_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`config check --connect` states that `up` starts Kafka and ClickHouse, and tries the targets."""
+    file = tmp_path / "railsight.toml"
+    file.write_text("")
+    assert run("config", "check", "--config", str(file), "--connect") == 0
+    printed = capsys.readouterr().out
+    for server in ("Kafka", "ClickHouse"):
+        assert f"well  {server}: `railsight up` starts it on this machine" in printed

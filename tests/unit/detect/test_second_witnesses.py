@@ -152,7 +152,7 @@ def test_a_link_that_is_dark_for_two_of_ten_minutes_is_degrading(levels: dict[Co
 def test_a_recording_after_a_public_report_has_only_the_true_finding(
     case: str, expected: set[str], tmp_path: Path
 ) -> None:
-    """See docs/field-reports.md for each of them."""
+    """See DECISIONS.md for each of them."""
     folder = DATA / "field" / "net" / "rec" / case
     if not folder.is_dir():
         pytest.skip(f"without the recording {folder}")

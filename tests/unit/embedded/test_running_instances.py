@@ -11,7 +11,7 @@ import pytest
 from streams.cli.options import local_instance, settings_of
 from streams.embedded.directories import locked
 from streams.embedded.kafka_data_dir import stable_port
-from streams.embedded.running_instances import Instance, registered, running_instances
+from streams.embedded.running_instances import Instance, registered, running_instances, running_s
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import PROCESS, READER
 
@@ -76,6 +76,7 @@ def test_a_record_of_a_process_that_ended_is_ignored(tmp_path: Path) -> None:
     record = tmp_path / "data/railsight/running" / f"{os.getpid()}.json"
     with registered(instance(tmp_path)):
         (found,) = running_instances()
+        assert 0 <= running_s(found) < 60
         text = record.read_text().replace(f'"started":"{found.started}"', '"started":"1"')
     record.write_text(text)
     (record.parent / "damaged.json").write_text("{")

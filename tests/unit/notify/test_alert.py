@@ -121,12 +121,12 @@ def test_annotations_have_summary_evidence_and_blast_radius() -> None:
 
 PAGE = """\
 CRITICAL: host-1 rail 4 has no link
-Where: host-1 port eth4 to leaf-2 port Ethernet1/1, rail 4, plane 0, pod-1
+Where: host-1 eth4 to leaf-2 Ethernet1/1, rail 4, plane 0, pod-1
 Hit: jobs llama-7; hosts host-1; 8 GPUs; 12% of their capacity lost
 Since: 2027-01-15 08:00:00Z
 Cause: cable
-First: A host has lost a rail: inform the owners of the jobs that the finding names, and move them or cordon the host. \
-A switch has too few paths: drain nothing more there until the link is back.
+First: A host has lost a rail. Inform the owners of the jobs that the finding names, and move them or \
+cordon the host.
 Acknowledge: railsight ack f1
 More: railsight explain f1"""
 GRAFANA, RUNBOOKS = "https://grafana.example", "https://docs.example/runbooks"
@@ -140,7 +140,7 @@ GRAFANA, RUNBOOKS = "https://grafana.example", "https://docs.example/runbooks"
         (
             {"resolved_at_ns": T0 + 90 * S, "status": Status.RESOLVED},
             "",
-            "OVER after 1m30s: host-1 rail 4 has no",
+            "OVER after 1m30s: host-1 rail 4 had no link",
             False,
         ),
         ({"status": Status.RETRACTED}, "", "RETRACTED, it was no fault: host-1 rail 4 has no link", False),
@@ -158,7 +158,7 @@ def test_a_page_begins_with_its_state_and_ends_with_its_links(
 
 @pytest.mark.parametrize(
     ("cause", "expected"),
-    [(Cause.COLLECTOR, "collector: restart it"), (Cause.PATH, "path, login refused"), (Cause.UNKNOWN, "collector: ")],
+    [(Cause.COLLECTOR, "Restart it"), (Cause.PATH, "path, login refused"), (Cause.UNKNOWN, "collector: ")],
 )
 def test_the_first_step_is_the_one_of_the_cause(cause: Cause, expected: str) -> None:
     """A runbook has a step for a cause, else its first step counts."""

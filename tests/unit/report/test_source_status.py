@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from streams.cli.status import no_rows_text
+from streams.cli.status import no_rows_text, waiting_text
 from streams.fabric.inventory import Device, Inventory, Link
 from streams.report.source_status import (
     SourceState,
@@ -118,3 +118,4 @@ def test_status_without_a_problem_does_not_claim_that_nothing_is_read() -> None:
     """`status --problems` of a pipeline that reads everything has no row, as one that reads nothing."""
     assert no_rows_text(source_rows([LEAF], None, NOW)) == "sources: 1, none with a problem"
     assert "no collector has published a status" in no_rows_text([])
+    assert waiting_text(12.4).startswith("waiting: the pipeline has run for 12 s, and the first readings")

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from lab.bench.detection.outcome import TrialSpec
+from lab.bench.detection.session import run
+from lab.world.delivery_model import Cadence
 from lab.world.faults import FAULTS
 from lab.world.scenario import build
 from streams.config.settings import Settings
@@ -42,3 +44,30 @@ def test_killed_collectors_invent_and_hide_no_fault(minutes: int) -> None:
         parent = last.get(one.parent_id)
         assert parent is None or (parent.resolved_at_ns or end_ns * 2) + 60 * 10**9 >= one.started_at_ns
     assert result.repeated == ()
+
+
+@pytest.mark.timeout(1200)
+def test_one_killed_collector_of_several_invents_and_hides_no_fault() -> None:
+    """For 1, 3 and 10 minutes, among other faults: each silence is one finding."""
+    faults = tuple(fault for fault in FAULTS if fault.slug in (*LASTING, "link/flap", "path/loss", "host/gpu-fault"))
+    spec = TrialSpec(gpus=256, seed=11, each=1, faults=faults, cadence=Cadence(10, 10), killed_min=(1, 3, 10))
+    outcome = run(spec, Settings(), stages(Settings()))
+    assert (outcome.score.missed, outcome.score.invented, outcome.score.repeated) == ((), (), ())
+    assert outcome.false_pages == []
+    killed = [one for one in outcome.injections if one.kind == "killed collector"]
+    assert len(killed) == 3
+    for outage in killed:
+        silent = {truth.device for truth in outage.truths}
+        begin_ns, end_ns = outage.truths[0].start_ns, outage.truths[0].end_ns
+        stale = [
+            one
+            for one in outcome.findings.values()
+            if one.condition is Condition.TELEMETRY_STALE
+            and one.subject.a is not None
+            and one.subject.a.device in silent
+            and begin_ns - 30 * 10**9 <= one.started_at_ns < end_ns
+        ]
+        assert len([one for one in stale if not one.parent_id]) == 1
+    for one in outcome.findings.values():
+        parent = outcome.findings.get(one.parent_id)
+        assert parent is None or parent.resolved_at_ns is None or parent.resolved_at_ns >= one.started_at_ns
