@@ -43,8 +43,8 @@ class LinkStatesView(Protocol):
         """Return the links of the inventory that are not proven to carry traffic (down, stale or unobserved), by id."""
         ...
 
-    def is_one_sided(self, link_id: str) -> bool:
-        """Return whether fewer than both ends of a link are observed."""
+    def evidence_gap(self, link_id: str) -> tuple[str, str]:
+        """Return why the readings of a link are no evidence (an end is not read, or sources contradict), and where."""
         ...
 
     def observed_ns(self, device: str) -> int | None:

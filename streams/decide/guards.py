@@ -20,6 +20,7 @@ from streams.decide.guard_context import (
     touched_links,
 )
 from streams.decide.life_cycle import RESTORES
+from streams.decide.link_states import ONE_SIDED
 from streams.decide.state import TargetKind
 from streams.fabric.inventory_rows import HOST_LINK, MANY_PLANES
 from streams.fabric.topology import TopologyLink
@@ -98,7 +99,7 @@ def exclusion(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 def evidence(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Deny an action without a confidence or on a miscabled link; ask for approval if evidence is weak or one-sided."""
+    """Deny an action without a confidence or on a miscabled link; ask for approval if evidence is in doubt."""
     finding, floor = proposal.finding, context.params.confidence_floor
     confidence = None if finding is None else finding.confidence
     if finding is None or confidence is None or not 0 <= confidence <= 1:  # also true for NaN
@@ -113,9 +114,10 @@ def evidence(proposal: Proposal, context: GuardContext) -> GuardResult | None:
         return GuardResult(Verdict.NEEDS_APPROVAL, 5, "unknown coverage", expected, seen)
     if seen < expected:
         return GuardResult(Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", expected, seen)
-    if proposal.link is not None and context.link_states.is_one_sided(proposal.link.id):
-        return GuardResult(Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", 2)
-    return None
+    doubt, where = context.link_states.evidence_gap(proposal.link.id) if proposal.link is not None else ("", "")
+    if not doubt:
+        return None
+    return GuardResult(Verdict.NEEDS_APPROVAL, 5, doubt, 2 if doubt == ONE_SIDED else None, group=where)
 
 
 def freshness(proposal: Proposal, context: GuardContext) -> GuardResult | None:

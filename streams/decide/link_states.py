@@ -21,7 +21,7 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.errors import Reject
-from streams.wire.models import PortQuality, PortStates, ReadingsHeartbeat, Source
+from streams.wire.models import PortQuality, PortState, PortStates, ReadingsHeartbeat, Source
 
 
 class Block(IntEnum):
@@ -43,6 +43,10 @@ TEXTS: Mapping[Block, str] = {
 BLOCKS = (Block.NOT_OBSERVED, Block.NONE, Block.DOWN, Block.ADMIN_DOWN)
 """The reason for each PortState, by its number."""
 
+
+ONE_SIDED, CONTRADICTORY = "one-sided evidence", "contradictory evidence"
+_AGENTS = (Source.SOURCE_NIC, Source.SOURCE_HOST, Source.SOURCE_PROBE)
+"""The sources of hosts' agents, all of which have one login."""
 
 MAX_UNKNOWN = 32_768
 """The most devices outside the inventory: 1.5 times the largest fabric, whose inventory may arrive after its states.
@@ -82,6 +86,8 @@ class LinkStates:
         """Shards without a recent heartbeat."""
         self._runs: dict[tuple[str, Source, str], ReadingsRun] = {}
         """(device, source, the source's port name) -> its readings without a fault."""
+        self._contradicted: dict[Port, int] = {}
+        """Ports that live sources read as up and as down -> the newest time until which they did."""
         self._blocked: dict[str, Block] = {}
         """Links that are not proven to carry traffic."""
         self._changed: dict[str, None] = {}
@@ -122,6 +128,9 @@ class LinkStates:
         if now_ns // _RUN_NS > self._now_ns // _RUN_NS:
             self._runs = {key: run for key, run in self._runs.items() if now_ns - run.end_ns < _RUN_NS}
         self._now_ns = max(self._now_ns, now_ns)
+        if self._contradicted:
+            since_ns = self._now_ns - self._fresh_ns
+            self._contradicted = {end: at_ns for end, at_ns in self._contradicted.items() if at_ns > since_ns}
         self._update_stale()
 
     def _update_stale(self) -> None:
@@ -150,6 +159,7 @@ class LinkStates:
             return
         if device not in self._topology.devices:
             self._unknown[device] = None
+        self._date_contradictions(device)
         since_ns = dict(zip(message.changed, message.since_ns, strict=True))
         own = self._sources.setdefault(device, {})[message.source] = SourcePorts(
             message.shard, message.changed_ns, message.silent_since_ns, message.first_ns,
@@ -207,10 +217,38 @@ class LinkStates:
             return "the inventory does not know the link"
         return "; ".join(reason for end in (link.lower, link.upper) if (reason := self._why_not(link, end)))
 
-    def is_one_sided(self, link_id: str) -> bool:
-        """Return whether fewer than both ends of a link are observed, whether or not it counts as carrying."""
+    def evidence_gap(self, link_id: str) -> tuple[str, str]:
+        """Return why the readings of a link are no evidence, with its end, whether or not it carries; else empty.
+
+        Each end needs a live source; at a switch, an agent of hosts is none. Live sources that read an end as up and as
+        down at once prove neither, for `fresh_s` after they agree.
+        """
         link = self._topology.links.get(link_id)
-        return link is None or not all(any(True for _ in self._live(end)) for end in (link.lower, link.upper))
+        if link is None:
+            return ONE_SIDED, ""
+        ends = link.lower, link.upper
+        for end in ends:
+            live = (source for source, _, _ in self._live(end))
+            if not any(link.role == HOST_LINK or source not in _AGENTS for source in live):
+                return ONE_SIDED, ""
+        since_ns = self._now_ns - self._fresh_ns
+        doubted = (end for end in ends if self._contradicted.get(end, 0) > since_ns or self._is_contradicted(end))
+        found = next(doubted, None)
+        return ("", "") if found is None else (CONTRADICTORY, f"port {found.device}/{found.port}")
+
+    def _is_contradicted(self, end: Port) -> bool:
+        """Return whether live sources read a port as up and as down now."""
+        return len({own.states[index] == PortState.UP for _, own, index in self._live(end)}) > 1
+
+    def _date_contradictions(self, device: str) -> None:
+        """Date the contradictions about the ports of a device that last until now, before one of its states changes."""
+        sources = [own for own in self._sources.get(device, {}).values() if not own.silent_since_ns]
+        if len(sources) < 2:
+            return
+        for name in {name for own in sources for name in own.names}:
+            end = self._topology.resolve_port(device, name)
+            if self._is_contradicted(end):
+                self._contradicted[end] = self._now_ns
 
     def observed_ns(self, device: str) -> int | None:
         """Return the time until which any source read the ports of a device; None if no source ever did.
@@ -295,6 +333,7 @@ class LinkStates:
         """Return the state for a snapshot, in JSON types."""
         return {
             "now_ns": self._now_ns, "heartbeats": list(self._heartbeats.items()),
+            "contradicted": [[*end, at_ns] for end, at_ns in self._contradicted.items()],
             "runs": [[*key, *_run_fields(run)] for key, run in self._runs.items()],
             **self._snapshot.dump(self._sources),
         }  # fmt: skip
@@ -312,6 +351,7 @@ class LinkStates:
         self._sources = self._snapshot.load(data, self._tables)
         self._heartbeats = dict(data["heartbeats"])
         self._runs = {(device, Source(source), port): ReadingsRun(*run) for device, source, port, *run in data["runs"]}
+        self._contradicted = {Port(*end): at_ns for *end, at_ns in data.get("contradicted", ())}
         self._changed = dict.fromkeys(self._sources)
         self._now_ns = data["now_ns"]
         self._update_stale()

@@ -152,6 +152,7 @@ WAYS: dict[str, str] = {
     "confidence": "evidence of both ends, or a person's approval; without any confidence nothing approves it",
     "cabling": "cabling that agrees with the inventory: correct the cable or the inventory",
     "one-sided evidence": "readings from the other end, or a person's approval",
+    "contradictory evidence": "sources that agree about the named port, or a person's approval: look at the device",
     "freshness": "a reading of every end within the limit: check the collectors of the named device",
     "inventory": "an inventory that has the target: `railsight inventory apply DIR`",
     "surviving-capacity": "more links of the named group in service; it is evaluated again when one returns",

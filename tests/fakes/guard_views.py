@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streams.decide.link_states import Block
+from streams.decide.link_states import CONTRADICTORY, ONE_SIDED, Block
 from streams.wire.models import Control, ControlKind, Subject
 
 
@@ -36,13 +36,16 @@ class FakeLinkStates:
     down: set[str] = field(default_factory=set)
     unobserved: set[str] = field(default_factory=set)
     one_sided: set[str] = field(default_factory=set)
+    contradicted: set[str] = field(default_factory=set)
 
     @property
     def blocked(self) -> Mapping[str, Block]:
         return dict.fromkeys(self.not_carrying, Block.NOT_OBSERVED) | dict.fromkeys(self.down, Block.DOWN)
 
-    def is_one_sided(self, link_id: str) -> bool:
-        return link_id in self.one_sided
+    def evidence_gap(self, link_id: str) -> tuple[str, str]:
+        if link_id in self.contradicted:
+            return CONTRADICTORY, "port a-t0-0-0/u0"
+        return (ONE_SIDED if link_id in self.one_sided else "", "")
 
     def observed_ns(self, device: str) -> int | None:
         return None if device in self.unobserved else self.observed_at_ns

@@ -165,7 +165,7 @@ def test_guard_5_the_confidence(confidence: float | None, expected: tuple[Any, .
 
 
 def test_guard_5_evidence_of_one_end() -> None:
-    """One of two ends reported: a person decides; an open finding of wrong cabling is denied."""
+    """One of two ends reported, or sources that contradict: a person decides; wrong cabling is denied."""
     one_end = proposal("a-t0-0-0/u0", coverage=Coverage(1, 2))
     assert result(evaluate(one_end, context())) == (Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", 2, 1)
     assert evaluate(proposal("a-t0-0-0/u0", coverage=Coverage(2, 2)), context()).verdict is Verdict.APPROVED
@@ -173,6 +173,10 @@ def test_guard_5_evidence_of_one_end() -> None:
     for approved_by, verdict in (("", Verdict.NEEDS_APPROVAL), ("ops", Verdict.APPROVED)):
         now = context(link_states=states, approved_by=approved_by)
         assert evaluate(proposal("a-t0-0-0/u0"), now).verdict is verdict
+    states = FakeLinkStates(at(1_000_000), contradicted={one_end.target.id})
+    decision = evaluate(proposal("a-t0-0-0/u0"), context(link_states=states))
+    assert result(decision) == (Verdict.NEEDS_APPROVAL, 5, "contradictory evidence", None, None)
+    assert decision.group == "port a-t0-0-0/u0"
     miscabled = context(miscabled={one_end.target.id}, approved_by="ops")
     assert result(evaluate(one_end, miscabled)) == (Verdict.DENIED, 5, "cabling", None, None)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.decide import link_states, port_states_snapshot
-from streams.decide.link_states import Block, LinkMessage, LinkStates
+from streams.decide.link_states import CONTRADICTORY, ONE_SIDED, Block, LinkMessage, LinkStates
 from streams.fabric.inventory import Inventory, PortName
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
@@ -52,7 +52,7 @@ def test_a_link_carries_only_if_both_ends_are_observed_up() -> None:
     """One end, none, or a link that the inventory does not know is no proof."""
     assert made(states("p1-l0"), states("s1")).carries(LINK.id)
     one = made(states("p1-l0"))
-    assert (one.carries(LINK.id), one.is_one_sided(LINK.id)) == (False, True)
+    assert (one.carries(LINK.id), one.evidence_gap(LINK.id)) == (False, (ONE_SIDED, ""))
     assert one.why_not(LINK.id) == "s1/p1-l0 is not observed"
     assert not made().carries(LINK.id)
     assert not made(states("p1-l0"), states("s1")).carries("link:unknown")
@@ -85,11 +85,23 @@ def test_a_silent_source_proves_nothing_and_another_live_one_does() -> None:
 
 
 def test_live_sources_that_disagree_do_not_prove_that_a_port_is_up() -> None:
-    """One that reads the port down blocks it, one that does not read it abstains."""
+    """One that reads the port down blocks it, and the evidence is contradictory; one that does not read it abstains."""
     both = made(states("p1-l0"), states("s1"), states("s1", source=SNMP, p1_l0=UNREAD))
-    assert both.carries(LINK.id)
+    assert (both.carries(LINK.id), both.evidence_gap(LINK.id)) == (True, ("", ""))
     both.update(states("s1", t=1, source=SNMP, p1_l0=DOWN))
-    assert not both.carries(LINK.id)
+    assert (both.carries(LINK.id), both.evidence_gap(LINK.id)) == (False, (CONTRADICTORY, "port s1/p1-l0"))
+    both.update(states("s1", t=2, p1_l0=DOWN))
+    assert both.evidence_gap(LINK.id) == (CONTRADICTORY, "port s1/p1-l0")
+    both.update(ReadingsHeartbeat(0, at(60)))
+    both.advance(at(60))
+    assert both.evidence_gap(LINK.id) == ("", "")
+
+
+@pytest.mark.parametrize("agent", [Source.SOURCE_NIC, Source.SOURCE_HOST, Source.SOURCE_PROBE])
+def test_an_agent_of_a_host_is_no_evidence_about_a_switch(agent: Source) -> None:
+    """A link between switches needs a source of each switch itself; the end of a host may be read by its agent."""
+    assert made(states("p1-l0"), states("s1", source=agent)).evidence_gap(LINK.id) == (ONE_SIDED, "")
+    assert made(states("p1-h1", source=agent), states("p1-l0")).evidence_gap(HOST_LINK.id) == ("", "")
 
 
 def test_a_shard_without_heartbeats_is_stale() -> None:
@@ -114,7 +126,7 @@ def test_a_host_without_a_collector_needs_the_setting() -> None:
     """With it the switch's end alone proves, one-sided; a host that was read once needs to be read."""
     assert not made(states("p1-l0")).carries(HOST_LINK.id)
     own = made(states("p1-l0"), accept_unread_hosts=True)
-    assert (own.carries(HOST_LINK.id), own.is_one_sided(HOST_LINK.id)) == (True, True)
+    assert (own.carries(HOST_LINK.id), own.evidence_gap(HOST_LINK.id)) == (True, (ONE_SIDED, ""))
     assert not own.carries(LINK.id), "the setting is for hosts"
     assert (own.observed_ns("p1-h1"), own.observed_ns("s1")) == (None, None)
     own.update(states("p1-l1", t=2))
@@ -209,7 +221,7 @@ def _apply(own: LinkStates, message: LinkMessage | int) -> None:
 
 def _shown(own: LinkStates) -> object:
     ids = sorted(TOP.links)
-    return dict(own.blocked), [(own.why_not(i), own.is_one_sided(i), own.doubts(i)) for i in ids]
+    return dict(own.blocked), [(own.why_not(i), own.evidence_gap(i), own.doubts(i)) for i in ids]
 
 
 @settings(max_examples=60, deadline=None)
