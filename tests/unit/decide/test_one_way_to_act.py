@@ -106,16 +106,23 @@ def test_a_repair_passes_the_guards_of_every_action(limit: str) -> None:
     assert [one.state for one in found if one.id == order.id] == [State.DENIED]
 
 
-@pytest.mark.parametrize("limit", ["shadow mode", "evidence of a day ago"])
-def test_a_repair_needs_the_mode_and_fresh_evidence(limit: str) -> None:
+@pytest.mark.parametrize("is_ordered", [False, True], ids=["before the order", "before its acceptance"])
+@pytest.mark.parametrize("limit", ["mode", "freshness"])
+def test_a_repair_needs_the_mode_and_fresh_evidence(limit: str, is_ordered: bool) -> None:
     """The mode was changed while the link was drained, or the ends of the link were not read for a day."""
     stage = deciding(freshness_s=30)
     drained(stage)
-    following = deciding("shadow" if limit == "shadow mode" else "act", loaded=False, states=False, freshness_s=30)
+    order = orders(advance(stage, 11))[0] if is_ordered else None
+    following = deciding("shadow" if limit == "mode" else "act", loaded=False, states=False, freshness_s=30)
     following.restore(stage.snapshot())
     following.recover([])
-    t = 11 if limit == "shadow mode" else DAY
-    assert [one.state for one in orders(advance(following, t))] in ([], [State.DENIED])
+    found = orders(advance(following, 12 if limit == "mode" else DAY))
+    if order is not None:
+        assert [(one.id, one.state, one.reason) for one in found] == [(order.id, State.DENIED, f"revoked by {limit}")]
+        assert carry_out(following, order) == []
+    else:
+        denied = [] if limit == "mode" else [(State.DENIED, limit)]
+        assert [(one.state, one.constraint) for one in found] == denied
 
 
 def test_a_person_approves_the_repair_that_waits() -> None:
