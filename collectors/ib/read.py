@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
+from collectors.core.http_get import get
 from streams.wire.errors import Retry
 
 _TEXT = "text/plain, text/csv;q=0.9"
@@ -17,7 +18,6 @@ def fetch(
     url: str, context: ssl.SSLContext | None, timeout_s: float, max_bytes: int, now_s: Callable[[], float]
 ) -> str:
     """Return the answer of a URL; raises Retry with what failed. Blocks, at most about twice `timeout_s`."""
-    end_s = now_s() + timeout_s
     parts = urlsplit(url)
     assert parts.hostname is not None, "checked by the settings"
     connection = (
@@ -26,23 +26,7 @@ def fetch(
         else http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
     )
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    try:
-        connection.request("GET", path, headers={"Accept": _TEXT, "Accept-Encoding": "identity"})
-        response = connection.getresponse()
-        data = bytearray()
-        while len(data) <= max_bytes and (part := response.read1(1 << 20)):
-            data += part
-            if now_s() > end_s:  # a server that sends a byte a second never times out
-                raise Retry(f"{url}: the answer is not complete after {timeout_s:g} s")
-    except (OSError, http.client.HTTPException) as error:
-        raise Retry(f"{url}: {error or type(error).__name__}") from error
-    finally:
-        connection.close()
-    if response.status != http.HTTPStatus.OK:
-        raise Retry(f"{url}: {response.status} {response.reason}")
-    if len(data) > max_bytes:
-        raise Retry(f"{url}: the answer has more than {max_bytes >> 20} MiB")
-    return data.decode(errors="replace")
+    return get(connection, path, _TEXT, url, timeout_s, max_bytes, now_s).decode(errors="replace")
 
 
 def digest(text: str) -> bytes:

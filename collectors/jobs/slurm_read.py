@@ -6,6 +6,7 @@ import http.client
 import socket
 from pathlib import Path
 
+from collectors.core.http_get import get
 from collectors.jobs.params import SlurmParams
 from streams.wire.errors import Misconfigured, Retry
 
@@ -77,17 +78,6 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def _from_slurmrestd(path: Path, api: str, what: str, timeout_s: float) -> bytes:
+    url = f"/slurm/{api}/{what}"
     connection = _UnixConnection(path, timeout_s)
-    try:
-        connection.request("GET", f"/slurm/{api}/{what}", headers={"Accept": "application/json"})
-        response = connection.getresponse()
-        data = response.read(MAX_BYTES + 1)
-    except (OSError, http.client.HTTPException) as error:
-        raise Retry(f"slurmrestd at {path}: {error or type(error).__name__}") from error
-    finally:
-        connection.close()
-    if response.status != http.HTTPStatus.OK:
-        raise Retry(f"slurmrestd at {path}: {response.status} {response.reason}")
-    if len(data) > MAX_BYTES:
-        raise Retry(f"slurmrestd at {path}: more than {MAX_BYTES >> 20} MiB of {what}")
-    return data
+    return get(connection, url, "application/json", f"slurmrestd at {path}", timeout_s, MAX_BYTES)
