@@ -22,16 +22,28 @@ help:
 	@echo "make sbom   sbom.json: every package of requirements.lock, as CycloneDX;  make audit  known vulnerabilities of them"
 	@echo "make lock   update requirements.lock;  make proto  generate the protobuf code again"
 
-$(VENV)/.installed: requirements.lock pyproject.toml
+# uv installs in parallel, from the index that pip has; each digest is of the lock. Where uv fails, pip installs.
+UV  := UV_SYSTEM_CERTS=1 UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(PYTHON) -m pip config get global.index-url 2>/dev/null)}}" \
+    $(BIN)/uv pip install --quiet --python $(BIN)/python
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# What a user needs: the package with all its extras, without tools of tests.
+$(VENV)/.railsight: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"railsight needs Python 3.11 to 3.13; {sys.executable} is {v[0]}.{v[1]} (set PYTHON=)")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@awk '/^[^ ]/ {is_uv = /^uv==/} is_uv' requirements.lock > $(VENV)/uv.txt
+	$(PIP) --no-deps --require-hashes -r $(VENV)/uv.txt
+	$(UV) --build-constraints requirements.lock --constraints requirements.lock --editable '.[all]' \
+	    || { $(PIP) --require-hashes -r requirements.lock && $(PIP) --no-deps --no-build-isolation --editable .; }
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.railsight
+	$(UV) --require-hashes -r requirements.lock || $(PIP) --require-hashes -r requirements.lock
 	@touch $@
 
 env: $(VENV)/.installed
 
-demo: env
+demo: $(VENV)/.railsight
 	$(BIN)/railsight demo $(ARGS)
 
 check: env
