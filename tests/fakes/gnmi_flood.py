@@ -1,12 +1,12 @@
 """A gNMI target that sends updates without end, as fast as it can.
 
-`python -m tests.fakes.gnmi_flood` prints its port.
+`python -m tests.fakes.gnmi_flood [KIND]` prints its port; KIND is a name of HUGE.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
+from itertools import count, repeat
 from typing import Any
 
 import grpc
@@ -28,11 +28,37 @@ def notifications() -> Iterator[bytes]:
         yield response.SerializeToString()
 
 
+def _json(text: str) -> bytes:
+    """Return a response with a document at the root of all interfaces."""
+    response = gnmi_pb2.SubscribeResponse()
+    response.update.update.add(path=to_message(from_text("/interfaces"))).val.json_ietf_val = text.encode()
+    return response.SerializeToString()
+
+
+def _interfaces() -> bytes:
+    rows = (f'{{"name":"e{port}","state":{{"counters":{{"in-octets":"1"}}}}}}' for port in range(150_000))
+    return _json(f'{{"openconfig-interfaces:interface":[{",".join(rows)}]}}')
+
+
+def _path() -> bytes:
+    response = gnmi_pb2.SubscribeResponse()
+    path = gnmi_pb2.Path(elem=[gnmi_pb2.PathElem(name="interface")] * 5_000)
+    response.update.update.add(path=path).val.uint_val = 1
+    return response.SerializeToString()
+
+
+HUGE: dict[str, Callable[[], bytes]] = {
+    "interfaces": _interfaces, "ones": lambda: _json(f"[{'1,' * 4_500_000}1]"), "path": _path
+}  # fmt: skip
+"""Responses of 9 MiB of JSON, and of a path of 5,000 elements."""
+
+
 def main() -> None:
     """Serve until the process is ended."""
+    huge = HUGE[sys.argv[1]]() if len(sys.argv) > 1 else b""
 
     def subscribe(_: Iterator[bytes], __: grpc.ServicerContext) -> Iterator[bytes]:
-        return notifications()
+        return repeat(huge) if huge else notifications()
 
     handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "Subscribe": grpc.stream_stream_rpc_method_handler(subscribe, None, None)

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator
+from itertools import pairwise
 
 import pytest
 
@@ -12,19 +13,22 @@ from collectors.gnmi.params import Params
 from lab.constants import params_of
 from lab.servers.gnmi_server import GnmiServers
 from streams.wire.models import CollectorStatus, Samples
+from tests.fakes.gnmi_flood import HUGE
 from tests.fuzz.target import MemoryMeter
 from tests.integration.collectors.fabric import collecting, world_of
 
 _MIB = 1 << 20
 _BOUND_S = 90.0
+_CADENCE_S = 10.0
+"""The default: the parser of JSON takes the event loop for 0.4 s of CPU for one message of 9 MB."""
 
 
 @pytest.fixture
-async def flood() -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """Yield a process that floods, and its address."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.fakes.gnmi_flood", stdout=asyncio.subprocess.PIPE
-    )
+async def flood(request: pytest.FixtureRequest) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """Yield a process that floods, with the huge response of this name if the test has one, and its address."""
+    kind = getattr(request, "param", None)
+    arguments = ["-m", "tests.fakes.gnmi_flood", *([kind] if kind else [])]
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
         yield process, f"127.0.0.1:{int(await process.stdout.readline())}"
@@ -66,3 +70,24 @@ async def test_a_device_that_floods_and_stalls_affects_no_other(flood: tuple[asy
             await read_on(10)
             assert meter.growth_bytes() < 64 * _MIB
             assert all(published.of(CollectorStatus, name)[-1].reachable for name in others)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("flood", sorted(HUGE), indirect=True)
+async def test_huge_messages_delay_no_other_device(flood: tuple[asyncio.subprocess.Process, str]) -> None:
+    """The longest gap between readings of the others is below two cadences, and memory is bounded."""
+    async with GnmiServers(world_of(), SystemClock()) as face:
+        targets = [{"name": name, "address": at} for name, at in face.addresses.items()]
+        params = params_of(
+            Params, {"targets": [*targets, {"name": "flood", "address": flood[1]}], "cadence_s": _CADENCE_S}
+        )
+        async with collecting(params) as (published, _):
+            await published.until(lambda: all(published.of(Samples, name) for name in face.addresses), _BOUND_S)
+            meter = MemoryMeter()
+            await published.until(
+                lambda: all(len(published.of(Samples, name)) > 3 for name in face.addresses), _BOUND_S
+            )
+            assert meter.growth_bytes() < 512 * _MIB
+            for name in face.addresses:
+                times = [one.sampled_at_ns for one in published.of(Samples, name)]
+                assert max(later - former for former, later in pairwise(times)) < 2 * _CADENCE_S * 1e9

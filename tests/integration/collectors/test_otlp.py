@@ -2,22 +2,28 @@
 
 import asyncio
 import gzip
+import io
 import ssl
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
+import aiohttp
 import grpc
 import grpc.aio
 import orjson
 import pytest
 
+from collectors.otlp.server import PATH
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Facts
 from streams.wire.v1 import otlp_pb2 as otlp
 from tests.fixtures.certificates import CertificateAuthority
 from tests.fixtures.otlp_requests import Given, message
+from tests.fixtures.running_task import run_beside
+from tests.fuzz.target import MemoryMeter
 from tests.integration.collectors.otlp_clients import JSON, listening
 
 SWP1 = {"interface": "swp1"}
@@ -184,6 +190,44 @@ async def test_a_sender_past_its_limit_receives_the_time_of_a_repetition() -> No
         details = dict(refused.value.trailing_metadata())["grpc-status-details-bin"]
         info = otlp.RetryInfo.FromString(otlp.Status.FromString(details).details[0].value)
         assert 0 < info.retry_delay.seconds + info.retry_delay.nanos / 1e9 <= 1
+
+
+HOSTILE: dict[str, bytes] = {
+    "brackets": b"[" * (9 << 20),
+    "ones": b'{"resourceMetrics":[' + b"1," * (4 << 20) + b"1]}",
+}
+_CADENCE_S = 4.0
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+async def test_a_hostile_sender_delays_no_other(body: bytes) -> None:
+    """Two connections send huge requests without a pause; the longest gap of the other is below two cadences."""
+    targets = [{"name": "leaf1", "addresses": ["127.0.0.1"]}, {"name": "hostile", "addresses": ["127.0.0.2"]}]
+    async with listening(targets=targets, cadence_s=_CADENCE_S) as now:
+        sent = 0
+
+        async def flood() -> None:
+            nonlocal sent
+            url = f"http://127.0.0.1:{now.ports['http']}{PATH}"
+            connector = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0))
+            async with aiohttp.ClientSession(connector=connector) as session:
+                while True:
+                    try:
+                        async with session.post(url, data=io.BytesIO(body), headers={"Content-Type": JSON}) as answer:
+                            await answer.read()
+                    except aiohttp.ClientConnectionError:
+                        await asyncio.sleep(0.01)  # the collector may close before it has read the body
+                    sent += 1
+
+        meter = MemoryMeter()
+        async with run_beside(flood()), run_beside(flood()):
+            answered = [time.monotonic()]
+            for number in range(5):
+                await asyncio.sleep(answered[0] + number * _CADENCE_S - time.monotonic())
+                assert (await now.post(message({OUT: [Given(number, SWP1)]}).SerializeToString()))[0] == 200
+                answered.append(time.monotonic())
+        assert sent > 0 and meter.growth_bytes() < 512 << 20
+        assert max(later - former for former, later in pairwise(answered)) < 2 * _CADENCE_S
 
 
 async def test_senders_wait_while_nothing_can_be_published() -> None:
