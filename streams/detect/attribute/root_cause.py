@@ -3,6 +3,7 @@
 A pure function of the current cases: the last revision of a finding does not depend on earlier parents.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from streams.detect.attribute.case_index import CaseIndex
@@ -35,10 +36,10 @@ def root_cause(params: DetectParams, cases: CaseIndex, episode: Episode, waterma
     finding = episode.finding
     if finding.status is Status.RETRACTED:
         return RootCause()
-    side = fabric_side(finding)
-    if side.explained_by_outages and (outage := _outage(params, cases, episode, watermark_ns)) is not None:
+    downs_ns = episode.down_at_ns or (finding.started_at_ns,)
+    if (outage := _outage(params, cases, finding, downs_ns, watermark_ns)) is not None:
         return RootCause(outage)
-    group = cases.groups.group_of(finding) if side.explain is None else None
+    group = cases.groups.group_of(finding) if fabric_side(finding).explain is None else None
     return RootCause() if group is None else _in_group(params, cases, group, finding, watermark_ns)
 
 
@@ -53,8 +54,12 @@ def _in_group(params: DetectParams, cases: CaseIndex, group: Group, finding: Fin
         return RootCause(group=group)
 
     def explains(member: Finding) -> bool:
-        is_over = _is_over(params, member, finding.started_at_ns)
-        return not is_over and not outlives(params, cases, member, finding, watermark_ns)
+        # What the outage of another device explains does not explain this one, which that outage does not explain.
+        return (
+            not _is_over(params, member, finding.started_at_ns)
+            and not outlives(params, cases, member, finding, watermark_ns)
+            and _outage(params, cases, member, (member.started_at_ns,), watermark_ns) is None
+        )
 
     if explains(group.root):
         return RootCause(group.root)
@@ -63,10 +68,12 @@ def _in_group(params: DetectParams, cases: CaseIndex, group: Group, finding: Fin
     return RootCause(root) if len(remaining) >= params.grouping.links and root.id != finding.id else RootCause()
 
 
-def _outage(params: DetectParams, cases: CaseIndex, episode: Episode, watermark_ns: int) -> Finding | None:
-    """Return the outage of a device at the episode's ends that covers all downs of the episode."""
-    finding = episode.finding
-    downs_ns = episode.down_at_ns or (finding.started_at_ns,)
+def _outage(
+    params: DetectParams, cases: CaseIndex, finding: Finding, downs_ns: Iterable[int], watermark_ns: int
+) -> Finding | None:
+    """Return the outage of a device at the ends of a finding that covers all its downs."""
+    if not (cases.has_outage and fabric_side(finding).explained_by_outages):
+        return None
     for device in devices_of(finding):
         for outage in cases.outages_at(device):
             is_covered = all(_is_within(params, outage, at_ns) for at_ns in downs_ns)
