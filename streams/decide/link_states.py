@@ -231,8 +231,8 @@ class LinkStates:
             live = (source for source, _, _ in self._live(end))
             if not any(link.role == HOST_LINK or source not in _AGENTS for source in live):
                 return ONE_SIDED, ""
-        since_ns = self._now_ns - self._fresh_ns
-        doubted = (end for end in ends if self._contradicted.get(end, 0) > since_ns or self._is_contradicted(end))
+        since_ns, dated = self._now_ns - self._fresh_ns, self._contradicted
+        doubted = (end for end in ends if dated.get(end, since_ns) > since_ns or self._is_contradicted(end))
         found = next(doubted, None)
         return ("", "") if found is None else (CONTRADICTORY, f"port {found.device}/{found.port}")
 

@@ -68,3 +68,6 @@ def test_one_killed_collector_of_several_invents_and_hides_no_fault() -> None:
             and begin_ns - 30 * 10**9 <= one.started_at_ns < end_ns
         ]
         assert len([one for one in stale if not one.parent_id]) == 1
+    for one in outcome.findings.values():
+        parent = outcome.findings.get(one.parent_id)
+        assert parent is None or parent.resolved_at_ns is None or parent.resolved_at_ns >= one.started_at_ns
