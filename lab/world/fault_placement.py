@@ -15,6 +15,7 @@ from lab.world.ground_truth import InjectedFault, PlacedFault, injected
 from lab.world.traffic import Busyness
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
+from streams.fabric.inventory_rows import Part
 from streams.wire.models import Condition
 
 _S = 10**9
@@ -273,10 +274,11 @@ class FaultPlacer:
         return self.fabric.link(link)
 
     def injected(
-        self, fault: PlacedFault, kind: str, *, affected: tuple[Port, ...] = (), senders: tuple[str, ...] = ()
-    ) -> InjectedFault:
+        self, fault: PlacedFault, kind: str, *, affected: tuple[Port, ...] = (), senders: tuple[str, ...] = (),
+        parts: tuple[Part, ...] = (),
+    ) -> InjectedFault:  # fmt: skip
         """Return a fault at the drawn place and time; `kind` names its variant."""
-        return injected(fault, self.fabric, kind, affected=affected, senders=senders)
+        return injected(fault, self.fabric, kind, affected=affected, senders=senders, parts=parts)
 
     def ports(self, link: int) -> tuple[int, int]:
         """Return the ports at both ends of a link, the lower first."""
@@ -304,6 +306,8 @@ class Fault:
     """True if it is placed last with its own random numbers: a seed's day is otherwise the same without it."""
     min_planes: int = 1
     """The number of planes from which on a fabric has the fault; others have the same days without it."""
+    needs_spraying: bool = False
+    """True if only a fabric that sprays packets has the fault; others have the same days without it."""
     is_of_gpus: bool = False
     """True if only values of GPUs show it, which neither the protocol servers of the demo nor the load have."""
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 from lab.world.effects import Effect, Interval
 from lab.world.fabric_arrays import FabricArrays
 from streams.fabric.ids import Port
+from streams.fabric.inventory_rows import Part
 from streams.replay.score import Truth
 from streams.wire.models import Condition, Finding
 
@@ -101,6 +102,8 @@ class InjectedFault:
     """Other ports, as (device, port), that show the effect without a fault."""
     senders: tuple[str, ...] = ()
     """The hosts in other pods that cause it."""
+    parts: tuple[Part, ...] = ()
+    """The rows of the inventory with the part that its links share."""
 
     @property
     def truths(self) -> tuple[Truth, ...]:
@@ -113,10 +116,10 @@ AnyFault = PlacedFault | InjectedFault
 
 def injected(
     fault: PlacedFault, fabric: FabricArrays, kind: str, *,
-    affected: tuple[Port, ...] = (), senders: tuple[str, ...] = (),
+    affected: tuple[Port, ...] = (), senders: tuple[str, ...] = (), parts: tuple[Part, ...] = (),
 ) -> InjectedFault:  # fmt: skip
     """Return a fault at its place and time with its truths and effects; `kind` names its variant."""
-    return InjectedFault(tuple(fault.ground_truths()), tuple(fault.effects(fabric)), kind, affected, senders)
+    return InjectedFault(tuple(fault.ground_truths()), tuple(fault.effects(fabric)), kind, affected, senders, parts)
 
 
 class TruthRow(NamedTuple):

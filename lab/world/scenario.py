@@ -5,7 +5,7 @@ Everything is drawn from one stream of random numbers in one order, so that a se
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -28,6 +28,7 @@ from lab.world.traffic import Traffic, over_two_pods
 from lab.world.world import World
 from streams.fabric.catalogue import Metric
 from streams.fabric.clos import GenerateParams, generate
+from streams.fabric.inventory import Inventory, Job
 from streams.fabric.topology import Topology
 from streams.replay.score import Truth
 from streams.wire.models import NO_INDEX, Condition
@@ -37,6 +38,7 @@ _MAX_CNP_PER_S = 20_000.0
 _MAX_TIMEOUTS_PER_S = 100.0
 """The maximum rate of a NIC that loses nearly all packets: about ten queue pairs with timeouts of 0.1 s (choice)."""
 _USECONDS_PER_S = 1e6
+_OVERTAKEN_PER_S = 1e5
 _BUFFERED = 0.1
 """A NIC's buffer absorbs pauses up to this share of the time (choice)."""
 _DROPPED = 0.01
@@ -116,10 +118,17 @@ class ScenarioSpec:
     cadence: Cadence = field(default_factory=Cadence)
     faults: tuple[Fault, ...] = FAULTS
     planes: int = 1
+    is_sprayed: bool = False
+    """True if the senders spray the packets of a flow over all paths of a plane."""
     has_pause: bool = True
     """False if the fabric relies on congestion control, and no port pauses another."""
     killed_min: tuple[float, ...] = ()
     """For each length in minutes, one collector of switches is killed for so long."""
+
+    def has(self, fault: Fault) -> bool:
+        """Return True if the day has a fault."""
+        possible = fault.min_planes <= self.planes and (self.is_sprayed or not fault.needs_spraying)
+        return possible and fault in self.faults
 
     @property
     def delivery(self) -> DeliveryModel:
@@ -188,8 +197,8 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     if not spec.has_pause:
         faults, more = [fault_without_pause(fault) for fault in faults], effects_without_pause(more)
     effects += more + [effect for fault in faults for effect in fault.effects]
-    devices = tuple(d._replace(maintenance_until=maintained.get(d.name)) for d in inventory.devices)
-    topology = Topology(replace(inventory, devices=devices, jobs=traffic.jobs(hosts)))
+    effects += _reordered(placer, whole) if spec.is_sprayed else ()
+    topology = _topology(spec, inventory, maintained, traffic.jobs(hosts), faults)
     world = World(inventory, fabric, traffic, effects, START_NS, rng)
     drops = list(drops_of(effects, world.signal_losses, fabric))
     probes = ProbeAgents(inventory, fabric, drops, spec.seed, list(queues_of(effects, fabric)))
@@ -202,8 +211,23 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     return Scenario(within, whole, topology, faults, negative_cases, telemetry, shut_ports, outages)
 
 
+def _topology(
+    spec: ScenarioSpec, inventory: Inventory, maintained: Mapping[str, datetime], jobs: tuple[Job, ...],
+    faults: Iterable[InjectedFault],
+) -> Topology:  # fmt: skip
+    """Return what the stages know of the fabric: also hosts in maintenance, jobs, spraying, and parts that break."""
+    devices = tuple(
+        device._replace(maintenance_until=maintained.get(device.name))
+        if device.kind == "host"
+        else device._replace(load_balancing="sprayed" if spec.is_sprayed else "")
+        for device in inventory.devices
+    )
+    parts = tuple(part for fault in faults for part in fault.parts)
+    return Topology(replace(inventory, devices=devices, jobs=jobs, parts=parts))
+
+
 def _inject_faults(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:
-    faults = [fault for fault in FAULTS if fault in spec.faults and fault.min_planes <= spec.planes]
+    faults = list(filter(spec.has, FAULTS))
     if not spec.days:
         for fault in faults:
             for _ in range(0 if fault.own_stream else spec.each):
@@ -219,8 +243,11 @@ def _inject_from_own_streams(spec: ScenarioSpec, placer: FaultPlacer, within: In
         return
     shared = placer.rng
     for fault in FAULTS:
-        if fault in spec.faults and fault.own_stream and fault.min_planes <= spec.planes:
-            placer.rng = np.random.default_rng([spec.seed, fault.condition.value])
+        if fault.own_stream and spec.has(fault):
+            same = [other for other in FAULTS if other.own_stream and other.condition is fault.condition]
+            number = same.index(fault)
+            # The first of a condition has no number: days of before the second one stay the same.
+            placer.rng = np.random.default_rng([spec.seed, fault.condition.value, *([number] if number else [])])
             for _ in range(spec.each):
                 yield fault.inject(placer, within)
     placer.rng = shared
@@ -239,6 +266,15 @@ def _inject_outages(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -
     outages = tuple(inject_outages(placer, within, spec.killed_min))
     placer.rng = shared
     return outages
+
+
+def _reordered(placer: FaultPlacer, whole: Interval) -> Iterator[Effect]:
+    """Yield the effects of packets that overtake others at the first rail of each host; sprayed packets do."""
+    for host in placer.devices("host"):
+        first = placer.uplinks_of(host)[0]
+        for link in (first, *placer.rail_of(first)):
+            nic, _ = placer.ports(link)
+            yield CounterIncrement(nic, Metric.OUT_OF_SEQUENCE, whole, per_s=_OVERTAKEN_PER_S)
 
 
 def _inject_negative_cases(

@@ -41,6 +41,7 @@ class Fabric:
 
     description: str
     planes: int = 1
+    is_sprayed: bool = False
     has_pause: bool = True
     cadence: Cadence = field(default_factory=Cadence)
     receive: Filter = lambda message: message
@@ -152,6 +153,7 @@ FABRICS: dict[str, Fabric] = {
     "all": Fabric("all sources", promises_delays=True),
     "planes": Fabric("two planes, all sources", planes=2, promises_delays=True),
     "planes8": Fabric("eight planes, all sources", planes=8, promises_delays=True),
+    "sprayed": Fabric("four planes with sprayed packets, all sources", planes=4, is_sprayed=True, promises_delays=True),
     "snmp": Fabric("SNMP alone, without traps", cadence=Cadence(SNMP_CADENCE_S, SNMP_CADENCE_S), receive=_by_snmp,
                    hidden=_hidden_from_snmp,
                    shut_hidden={"host": "no failure, but a port that was shut at the host: no host is read"}),

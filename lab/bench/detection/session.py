@@ -186,6 +186,7 @@ def _trial_spec(options: DetectionOptions) -> TrialSpec:
         Cadence(switch_s, nic_s),
         faults,
         own.planes,
+        own.is_sprayed,
         own.has_pause,
         tuple(options.killed_min),
         options.fabric,

@@ -28,7 +28,8 @@ def detection(
     fabric: Annotated[
         str,
         typer.Option(
-            help="all, planes, planes8, snmp, slow, no-pause, infiniband or nic: the sources, and how often they read."
+            help="all, planes, planes8, sprayed, snmp, slow, no-pause, infiniband or nic:"
+            " the sources, and how often they read."
         ),
     ] = "all",
     killed: Annotated[

@@ -7,6 +7,7 @@ days of all seeds change only by the new fault.
 
 from lab.world.fault_placement import Fault
 from lab.world.faults.congestion import (
+    AVOIDED_PATH,
     CONGESTION_COLLAPSE,
     CONGESTION_IMBALANCE,
     CONGESTION_INCAST,
@@ -23,7 +24,15 @@ from lab.world.faults.hosts import (
     RAIL_UNREACHABLE,
     SLOW_HOST,
 )
-from lab.world.faults.links import LINK_DEGRADING, LINK_DOWN, LINK_FLAP, LINK_MISCABLED, LOST_NIC, PATH_LOSS
+from lab.world.faults.links import (
+    BROKEN_PART,
+    LINK_DEGRADING,
+    LINK_DOWN,
+    LINK_FLAP,
+    LINK_MISCABLED,
+    LOST_NIC,
+    PATH_LOSS,
+)
 
 __all__ = ["FAULTS", "FAULT_OF", "Fault"]
 
@@ -50,6 +59,8 @@ FAULTS: tuple[Fault, ...] = (
     HOST_NVLINK_DEGRADED,
     HOST_POWER_CAPPED,
     LOST_NIC,
+    BROKEN_PART,
+    AVOIDED_PATH,
 )
 """Faults that take down a device with all its links come first, while there is room."""
 

@@ -326,7 +326,21 @@ def inject_imbalance(placer: FaultPlacer, within: Interval) -> InjectedFault:
     return placer.injected(Imbalance(placer.fabric.devices[leaf], interval, utilization), kind)
 
 
+def inject_avoided_path(placer: FaultPlacer, within: Interval) -> InjectedFault:
+    """Let the senders avoid one uplink of a leaf for 480 to 900 s: it carries half as much as the other uplinks."""
+    rng = placer.rng
+    leaf, interval = placer.imbalanced_leaf(within, (480, 900))
+    uplinks = placer.uplinks_of(leaf)
+    avoided, usual = int(rng.integers(len(uplinks))), rng.uniform(0.55, 0.8)
+    utilization = tuple(
+        (link, link.a, usual * (rng.uniform(0.3, 0.6) if number == avoided else 1.0))
+        for number, link in enumerate(map(placer.named, uplinks))
+    )
+    return placer.injected(Imbalance(placer.fabric.devices[leaf], interval, utilization), "avoided path")
+
+
 CONGESTION_PFC_STORM = Fault(Condition.CONGESTION_PFC_STORM, inject_storm, detection_goal_s=5.0)
 CONGESTION_INCAST = Fault(Condition.CONGESTION_INCAST, inject_incast)
 CONGESTION_COLLAPSE = Fault(Condition.CONGESTION_COLLAPSE, inject_collapse)
 CONGESTION_IMBALANCE = Fault(Condition.CONGESTION_IMBALANCE, inject_imbalance)
+AVOIDED_PATH = Fault(Condition.CONGESTION_IMBALANCE, inject_avoided_path, own_stream=True, needs_spraying=True)

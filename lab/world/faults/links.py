@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Literal
 
 from lab.world.effects import (
     BitErrors,
@@ -20,7 +21,7 @@ from lab.world.ground_truth import BY_FACTS, BY_WINDOW, LINK_DOWN_AFTER_NS, Grou
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Link
-from streams.fabric.inventory_rows import MANY_PLANES
+from streams.fabric.inventory_rows import MANY_PLANES, Part
 from streams.wire.models import Condition
 
 _S = 10**9
@@ -31,6 +32,7 @@ _APART_NS = _S
 _AMBIGUOUS_S = (14.0, 34.0)
 """Losses with this total duration are redrawn: polls alone date them only within ten seconds."""
 _TRIES = 100
+_SHARED: tuple[Literal["laser", "engine", "cage", "trunk"], ...] = ("laser", "engine", "cage", "trunk")
 _ERRORS_PER_LOST_FRAME = (
     (Metric.RX_FCS_ERRORS, 1), (Metric.RX_ERRORS, 1), (Metric.RX_SYMBOL_ERRORS, 3),
     (Metric.FEC_UNCORRECTED_CODEWORDS, 2),
@@ -90,8 +92,8 @@ class LinkDown:
 
 
 @dataclass(frozen=True, slots=True)
-class LostNic:
-    """A NIC fails, so that all planes of a rail lose their signal at once."""
+class LinksTogether:
+    """Links lose their signal at once: those of a NIC that fails, or of a part that ports of a switch share."""
 
     links: tuple[Link, ...]
     interval: Interval
@@ -351,11 +353,28 @@ def inject_lost_nic(placer: FaultPlacer, within: Interval) -> InjectedFault:
     others = placer.rail_of(link)
     for other in others:
         placer.claim(other, interval)
-    return placer.injected(LostNic(tuple(map(placer.named, (link, *others))), interval), "nic")
+    return placer.injected(LinksTogether(tuple(map(placer.named, (link, *others))), interval), "nic")
+
+
+def inject_broken_part(placer: FaultPlacer, within: Interval) -> InjectedFault:
+    """Break a laser, optical engine, cage or trunk of a leaf for 60 to 600 s; it has two to four links of hosts."""
+    rng = placer.rng
+    number, interval = placer.link(placer.host_links, within, (60, 600))
+    leaf = placer.ends[number][1]
+    others = [other for other in placer.links_of(leaf) if other in placer.host_link_set and other != number]
+    rng.shuffle(others)
+    claimed = [other for other in others[: int(rng.integers(1, 4))] if placer.claim(other, interval)]
+    if not claimed:
+        raise NoRoom("no other link of the switch is free")
+    kind: Literal["laser", "engine", "cage", "trunk"] = _SHARED[int(rng.integers(len(_SHARED)))]
+    links = tuple(map(placer.named, (number, *claimed)))
+    parts = tuple(Part(link.z_device, kind, f"{kind}-{number}-{interval.start_ns}", link.z_port) for link in links)
+    return placer.injected(LinksTogether(links, interval), kind, parts=parts)
 
 
 LINK_DOWN = Fault(Condition.LINK_DOWN, inject_down, detection_goal_s=1.0)
 LOST_NIC = Fault(Condition.LINK_DOWN, inject_lost_nic, own_stream=True, min_planes=MANY_PLANES)
+BROKEN_PART = Fault(Condition.LINK_DOWN, inject_broken_part, own_stream=True, min_planes=MANY_PLANES)
 LINK_FLAP = Fault(Condition.LINK_FLAP, inject_flap, detection_goal_s=1.0)
 LINK_DEGRADING = Fault(Condition.LINK_DEGRADING, inject_degrading)
 LINK_MISCABLED = Fault(Condition.LINK_MISCABLED, inject_miscabled)

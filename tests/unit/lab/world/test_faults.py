@@ -3,21 +3,20 @@
 from itertools import pairwise
 
 from lab.world.faults import FAULT_OF, FAULTS
+from lab.world.faults.congestion import AVOIDED_PATH
 from lab.world.faults.hosts import SLOW_HOST
-from lab.world.faults.links import LINK_FLAP, LOST_NIC
+from lab.world.faults.links import BROKEN_PART, LINK_FLAP, LOST_NIC
 from lab.world.scenario import ScenarioSpec, build
 from streams.wire.codec import to_bytes
 from streams.wire.models import Condition
 
 
 def test_every_condition_has_a_fault_and_a_second_one_has_a_stream_of_its_own() -> None:
-    """A detector without a fault cannot be measured; a stream is that of a condition, so one fault alone uses it."""
+    """A detector without a fault cannot be measured."""
     conditions = [fault.condition for fault in FAULTS]
     assert set(conditions) == {condition for condition in Condition if condition}
     assert {fault.slug for fault in FAULTS} == set(FAULT_OF)
     assert all(fault.own_stream for fault in FAULTS if fault is not FAULT_OF[fault.slug])
-    streams = [fault.condition for fault in FAULTS if fault.own_stream]
-    assert len(set(streams)) == len(streams)
 
 
 def test_a_fault_with_a_stream_of_its_own_leaves_the_rest_of_the_day_unchanged() -> None:
@@ -27,7 +26,7 @@ def test_a_fault_with_a_stream_of_its_own_leaves_the_rest_of_the_day_unchanged()
     days = [build(ScenarioSpec(gpus=256, seed=104, each=1, faults=faults)) for faults in (FAULTS, shared)]
     faults, others = (day.faults for day in days)
     assert [fault.ground_truths for fault in faults[: len(others)]] == [fault.ground_truths for fault in others]
-    assert len(faults) == len(others) + sum(fault.own_stream and fault.min_planes == 1 for fault in FAULTS)
+    assert len(faults) == len(others) + sum(fault.own_stream and ScenarioSpec().has(fault) for fault in FAULTS)
     assert days[0].negative_cases == days[1].negative_cases
     batches = (next(day.telemetry.batches(day.whole.start_ns, day.whole.end_ns, 10**10)) for day in days)
     first, second = ([to_bytes(message) for message in messages] for _, messages in batches)
@@ -44,6 +43,28 @@ def test_a_lost_nic_takes_all_planes_of_one_rail_only_where_a_nic_has_many() -> 
         (truths[0].device, f"{rail}_p{plane}") for plane in range(8)
     ]
     assert len({(truth.start_ns, truth.end_ns) for truth in truths}) == 1
+
+
+def test_a_broken_part_takes_its_links_at_once_and_is_in_the_inventory() -> None:
+    """It is drawn apart from a lost NIC of the same day; the stages know the part, and that packets are sprayed."""
+    spec = ScenarioSpec(gpus=64, each=1, faults=(LOST_NIC, BROKEN_PART), planes=4, is_sprayed=True)
+    day = build(spec)
+    lost, broken = day.faults
+    assert lost.truths[0].start_ns != broken.truths[0].start_ns
+    (part,) = day.topology.parts
+    ends = {(link.lower.device, link.lower.port) for link in day.topology.links_of_part[part]}
+    assert ends == {(truth.device, truth.port) for truth in broken.truths} and len(ends) > 1
+    assert len({(truth.start_ns, truth.end_ns) for truth in broken.truths}) == 1
+    assert {device.is_sprayed for device in day.topology.devices.values() if device.kind == "switch"} == {True}
+
+
+def test_only_sprayed_packets_avoid_an_uplink() -> None:
+    """Without spraying, a day does not have the fault."""
+    days = [
+        build(ScenarioSpec(gpus=256, each=1, faults=(AVOIDED_PATH,), planes=4, is_sprayed=is_sprayed))
+        for is_sprayed in (True, False)
+    ]
+    assert [[fault.kind for fault in day.faults] for day in days] == [["avoided path"], []]
 
 
 def test_a_recovery_of_a_flap_is_clearly_shorter_or_longer_than_the_hold_time_of_link_down() -> None:

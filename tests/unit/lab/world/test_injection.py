@@ -38,7 +38,9 @@ every_fault = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.s
 @every_fault
 def test_a_fault_is_injected_into_the_benchmark(fault: Fault) -> None:
     """A day with one fault of one condition has its ground truth."""
-    day = build(ScenarioSpec(gpus=256, each=1, faults=(fault,), planes=fault.min_planes))
+    day = build(
+        ScenarioSpec(gpus=256, each=1, faults=(fault,), planes=fault.min_planes, is_sprayed=fault.needs_spraying)
+    )
     assert fault.condition in {truth.condition for injected in day.faults for truth in injected.truths}
     assert fault in TrialSpec().faults
 
