@@ -138,7 +138,9 @@ def as_json(board: build.Dashboard) -> str:
             variable |= {"query": "", "current": {"selected": True, "text": "", "value": ""}}
         if variable["type"] == "adhoc":
             _apply_filters(made)
-    return json.dumps(made, indent=2, sort_keys=True) + "\n"
+    text = json.dumps(made, indent=2, sort_keys=True) + "\n"
+    numbers = {panel["title"]: panel["id"] for panel in made["panels"]}
+    return re.sub(r"viewPanel=\{([^}]*)\}", lambda found: f"viewPanel={numbers[found[1]]}", text)
 
 
 def _apply_filters(made: dict[str, Any]) -> None:

@@ -13,14 +13,18 @@ from dashboards.links import (
     to_device,
     to_finding,
     to_link,
+    to_panel,
     to_rails,
 )
 from dashboards.looks import CRITICAL, HEALTHY, INFO, LEVELS, SEVERITY, STATES, WARNING
 from dashboards.panels import graph, series, stat, tiles, timeline
 from dashboards.queries import fabric as queries
-from dashboards.queries import pipeline
+from dashboards.queries import pipeline, remediation
+from dashboards.queries.changes import CHANGES
+from dashboards.shared_tables import waiting
 from dashboards.tables import Column, condition, moment, state_matrix, table
 
+_SILENT = "Silent sources"
 NO_INVENTORY = "No place is known: no inventory is in effect in this time range, or the query failed."
 FINDINGS_LIMITS = [(0, HEALTHY), (90, WARNING), (180, CRITICAL)]
 """Limits of the findings' age in seconds; the lateness allowed (30 s) and the sink's wait (30 s) are no delay."""
@@ -38,7 +42,7 @@ def board() -> build.Dashboard:
     marks = {
         "Critical findings": (queries.CRITICAL_TIMES, CRITICAL), "Remediations": (queries.REMEDIATION_TIMES, INFO),
     }  # fmt: skip
-    panels = [*_now(), *_places(), *_findings(), *_coverage()]
+    panels = [*_now(), *_open(), *_places(), *_over_time(), *_coverage()]
     return dashboard_of(
         "Fabric",
         FABRIC,
@@ -76,6 +80,7 @@ def _now() -> list[Panel]:
             "Devices of the inventory that no collector reports. They are not healthy, they are not known.",
             queries.UNCOLLECTED,
             [(0, HEALTHY), (1, INFO)],
+            links={"Their names": to_panel(FABRIC, _SILENT)},
         ),
         stat(
             "Findings lag",
@@ -114,18 +119,18 @@ def _places() -> list[Panel]:
     ]
 
 
-def _findings() -> list[Panel]:
+def _open() -> list[Panel]:
     return [
         table(
             "Open findings",
-            "Causes first, the most severe on top, as known at the end of the time range. Click a condition to see its"
-            " explanation, its link or its runbook.",
+            "Causes first, the most severe on top, as known at the end of the time range. Trend: when its severity or"
+            " the number of its hosts last changed. Click a condition to see its explanation, its link or its runbook.",
             queries.OPEN_FINDINGS,
             {
                 "severity": Column("Severity", 80, colors=SEVERITY),
                 "condition": condition(to_finding() | to_link() | RUNBOOK),
                 "summary": Column("Summary", wrap=True),
-                "lasts": Column("For", 100),
+                "lasts": Column("For", 100), "trend": Column("Trend", 135),
                 "place": Column("Place", 110),
                 "cause": Column("Cause", 100),
                 "hosts": Column("Hosts", 60),
@@ -141,26 +146,33 @@ def _findings() -> list[Panel]:
             height=10,
             width=24,
         ),
+        waiting(remediation.WAITING),
+    ]  # fmt: skip
+
+
+def _over_time() -> list[Panel]:
+    return [
         table(
-            "Changes of the last hour",
-            "What opened and ended, what was decided, and what people and the inventory changed, the newest first.",
-            queries.CHANGES,
+            "What changed",
+            "In the time range, the newest first: findings, decisions, what people and the inventory changed, roll-outs"
+            " of software, reboots, ports that were shut, and jobs.",
+            CHANGES,
             {
                 "at": moment("At"), "what": Column("What", 190, links=to_finding()),
                 "severity": Column("Severity", 80, colors=SEVERITY), "subject": Column("Subject", 260),
                 "text": Column("Text", wrap=True), "id": Column(hidden=True),
             },
-            empty="No change is known in the hour before the end of the time range.",
+            empty="No change is known in this time range.",
             height=10,
             width=24,
         ),
         graph(
             "Pods, planes and switches",
             "Pods (the 24 worst) and planes in the color of their worst open finding, and the 12 worst switches that"
-            " have one; an edge has the links that are up, of all.",
+            " have one; an edge has the links that are up, of all. Click a place, or an orange edge for its link.",
             queries.NODES,
             queries.EDGES,
-            to_device(),
+            {"title": to_device(), "subject": to_link()},
             height=16,
             width=24,
         ),
@@ -210,7 +222,7 @@ def _coverage() -> list[Panel]:
             width=10,
         ),
         table(
-            "Silent sources",
+            _SILENT,
             "Silent for three times their cadence, and at least 30 s; without a time: no sample in this range.",
             queries.STALE,
             {

@@ -2,13 +2,17 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import Panel, dashboard_of, text
-from dashboards.links import FINDING, to_finding, to_link
-from dashboards.looks import SEVERITY, STATES
+from dashboards.board import Panel, choice, dashboard_of, text
+from dashboards.links import AROUND, FINDING, to_finding, to_link
+from dashboards.looks import INFO, PORT_LEVELS, SEVERITY, STATES, WARNING
+from dashboards.panels import series, timeline
 from dashboards.queries import finding as queries
+from dashboards.queries import link
 from dashboards.tables import Column, condition, moment, table
 
-_NO_FINDING = "No finding has the id that is selected above."
+_NO_FINDING = "No finding has the id that is selected above, or none is known yet."
+_NO_LINK = "The finding is at no link of the inventory."
+_NOT_READ = "The finding is at no link of the inventory, or no collector reads this of it in this time range."
 
 
 def board() -> build.Dashboard:
@@ -16,27 +20,55 @@ def board() -> build.Dashboard:
     return dashboard_of(
         "Finding",
         FINDING,
-        "One finding, explained. Follow Explain on another board, or paste an id.",
-        [text("finding", "Finding", "The id of the finding to explain.")],
-        _panels(),
+        "One finding, explained, with the course of its link. Without a choice: the worst open finding.",
+        [
+            text("finding", "Finding", "Its id, or the beginning of it; empty: the worst open finding."),
+            choice("shown", "Shown", queries.SHOWN, hidden=True),
+            choice("subject", "Subject", queries.SUBJECT, hidden=True),
+        ],
+        [_explained(), *_link(), *_answers()],
+        marks={"Findings": (link.FINDING_TIMES, WARNING), "Remediations": (link.REMEDIATION_TIMES, INFO)},
     )
 
 
-def _panels() -> list[Panel]:
-    return [
-        table(
+def _explained() -> Panel:
+    return table(
             "The finding, explained",
             "What was observed against what is expected; railsight explain ID prints the same. Click an item to see"
-            " both ends of the link.",
+            " both ends of the link, or the time around the fault.",
             queries.EXPLAIN,
             {
-                "item": Column("Item", 120, links=to_link()), "value": Column("Value", wrap=True),
-                "subject": Column(hidden=True),
+                "item": Column("Item", 120, links=to_link() | AROUND), "value": Column("Value", wrap=True),
+                "subject": Column(hidden=True), "id": Column(hidden=True),
+                "begin_ms": Column(hidden=True), "end_ms": Column(hidden=True),
             },
             empty=_NO_FINDING,
             height=12,
             width=24,
+    )  # fmt: skip
+
+
+def _link() -> list[Panel]:
+    return [
+        timeline(
+            "State of both ends",
+            "Of the finding's link: up, shut by configuration, down; unobserved where no sample has it for a minute.",
+            link.STATES,
+            levels=PORT_LEVELS,
+            empty=_NO_LINK,
+            height=5,
         ),
+        series("Errors of the link", "By kind and end.", link.ERRORS, unit="suffix: /s", empty=_NOT_READ, width=8),
+        series(
+            "Flaps of the link", "How often each end went down, or changed its state.", link.FLAPS, bars=True,
+            empty=_NOT_READ, width=8,
+        ),
+        series("Traffic of the link", "Of each end.", link.TRAFFIC, unit="bps", empty=_NOT_READ, width=8),
+    ]  # fmt: skip
+
+
+def _answers() -> list[Panel]:
+    return [
         table(
             "Remediations",
             "Every revision of the decisions on this finding, the newest first.",

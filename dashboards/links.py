@@ -29,6 +29,11 @@ def to_board(uid: str) -> str:
     return f"/d/{uid}?{_TAIL[1:]}"
 
 
+def to_panel(uid: str, title: str) -> str:
+    """Return the link to one panel of the same board, as large as the screen; as_json() writes its number."""
+    return f"/d/{uid}?viewPanel={{{title}}}&${{pod:queryparam}}{_TAIL}"
+
+
 def to_finding(field: str = "id") -> dict[str, str]:
     """Return the link to the Finding dashboard for the id in a field."""
     return {"Explain": _to(FINDING, finding=field)}
@@ -60,3 +65,10 @@ def to_rails(field: str = "pod") -> dict[str, str]:
 
 
 RUNBOOK = {"Runbook": "${__data.fields.runbook}"}
+AROUND = {
+    "Time around the fault": (
+        f"/d/{FINDING}?var-finding=${{__data.fields.id}}&from=${{__data.fields.begin_ms}}&to=${{__data.fields.end_ms}}"
+        "&${datasource:queryparam}&${runbooks:queryparam}"
+    )
+}
+"""The link to the Finding dashboard from half an hour before the finding to half an hour after it."""

@@ -167,10 +167,13 @@ def timeline(
 
 
 def graph(
-    title: str, description: str, nodes: Query, edges: Query, links: Mapping[str, str], *, height: int = 12,
-    width: int = 12,
+    title: str, description: str, nodes: Query, edges: Query, links: Mapping[str, Mapping[str, str]], *,
+    height: int = 12, width: int = 12,
 ) -> build_graph.Panel:  # fmt: skip
-    """Return a graph of nodes and edges; each query must return a row, or Grafana shows an error."""
+    """Return a graph of nodes and edges; each query must return a row, or Grafana shows an error.
+
+    `links` are those of a field: `title` of nodes, another one of edges.
+    """
     panel = (
         build_graph.Panel()
         .title(title)
@@ -182,8 +185,10 @@ def graph(
         .height(height)
         .span(width)
     )
-    given = [{"title": text, "url": url} for text, url in links.items()]
-    return panel.override_by_name("id", [dashboard.DynamicConfigValue(id_val="links", value=given)])
+    for field, own in links.items():
+        given = [{"title": text, "url": url} for text, url in own.items()]
+        panel.override_by_name(field, [dashboard.DynamicConfigValue(id_val="links", value=given)])
+    return panel
 
 
 def _link(title: str, url: str) -> build.DashboardLink:

@@ -9,6 +9,7 @@ from dashboards.looks import CRITICAL, HEALTHY, INFO, STATES, WARNING
 from dashboards.panels import series, stat
 from dashboards.queries import remediation as queries
 from dashboards.queries.fabric import REMEDIATION_TIMES
+from dashboards.shared_tables import waiting
 from dashboards.tables import Column, moment, table
 
 
@@ -44,22 +45,7 @@ def _now() -> list[Panel]:
                 "need_a_person": "need a person",
             },
         ),
-        table(
-            "Waiting for a person",
-            "Approvals first, then what a person must finish, the oldest first. The command approves or rejects"
-            " (`railsight reject` takes the same id), or explains.",
-            queries.WAITING,
-            {
-                "decided_at": moment("Since"),
-                "action": Column("Action", 120, links=to_finding("finding") | to_link("target")),
-                "state": Column("State", 90, colors=STATES), "target": Column("Target", 260, wrap=True),
-                "command": Column("Command", 330, wrap=True), "reason": Column("Reason", wrap=True),
-                "finding": Column(hidden=True),
-            },
-            empty="Nothing is known to wait for a person at the end of the time range.",
-            height=6,
-            width=24,
-        ),
+        waiting(queries.WAITING),
         table(
             "Decisions",
             "Those of the time range and those that are not over, the newest first; for a denial the constraint, the"

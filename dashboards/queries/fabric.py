@@ -89,7 +89,8 @@ UNCOLLECTED = Query(
 )""",
     ("devices",),
 )
-# The state at the picker's end; Grafana's transformation makes a row for each pod and a column for each rail.
+# The state at the picker's end; Grafana's transformation makes a row for each pod, the worst first, and a column for
+# each rail.
 MATRIX = Query(
     f"""SELECT places.pod AS pod, if(places.lane < 0, 'fabric', concat('rail ', toString(places.lane))) AS place,
     multiIf(ill.level > 0, ill.level, reporting.devices = 0, -1, 0) AS health
@@ -104,7 +105,7 @@ LEFT JOIN (
     FROM ({_REPORTING}
     ) AS newest INNER JOIN ({DEVICES}) AS devices USING device GROUP BY pod
 ) AS reporting ON reporting.pod = places.pod
-ORDER BY places.lane, pod""",
+ORDER BY places.lane, max(health) OVER (PARTITION BY pod) DESC, pod""",
     ("pod", "place", "health"),
 )
 _SWITCHES = f"""
@@ -196,19 +197,20 @@ EDGES = Query(
 arrayMap(one -> one.5, ill) AS down
 SELECT concat(source, ' ', target) AS id, source, target,
     if(lost = 0, toString(links), concat(toString(links - lost), ' of ', toString(links))) AS mainstat,
-    if(lost = 0, '#8E8E8E', '#D55E00') AS color
+    if(lost = 0, '#8E8E8E', '#D55E00') AS color, worst AS subject
 FROM (
     SELECT if(has(named, links.a_device), links.a_device, links.pod) AS source,
         if(has(named, links.z_device), links.z_device, {_PLANE_NODE.format(plane="links.plane")}) AS target,
-        count() AS links, countIf(has(down, links.subject)) AS lost
+        count() AS links, countIf(has(down, links.subject)) AS lost,
+        maxIf(links.subject, has(down, links.subject)) AS worst
     FROM ({LINKS}) AS links
     WHERE links.role = 'fabric-link' AND has(named_pods, links.pod) GROUP BY source, target
-    UNION ALL SELECT if(one.3 = '', one.1, one.3), if(one.3 = '', {_PLANE_NODE.format(plane="one.4")}, one.1), 1, 0
+    UNION ALL SELECT if(one.3 = '', one.1, one.3), if(one.3 = '', {_PLANE_NODE.format(plane="one.4")}, one.1), 1, 0, ''
     FROM (SELECT arrayJoin(drawn) AS one) WHERE one.3 = '' OR has(named_pods, one.3)
-    UNION ALL SELECT if(empty(pods), 'none', pods[1].1) AS source, source, 0, 0
+    UNION ALL SELECT if(empty(pods), 'none', pods[1].1) AS source, source, 0, 0, ''
     WHERE (SELECT count() FROM ({LINKS}) WHERE role = 'fabric-link' AND has(named_pods, pod)) = 0
 ) ORDER BY id LIMIT 400""",
-    ("id", "source", "target", "mainstat", "color"),
+    ("id", "source", "target", "mainstat", "color", "subject"),
 )
 
 # Without a base URL, the Finding dashboard; else the finding's own link if it is below the base URL, or the page there.
@@ -221,45 +223,38 @@ _ACKNOWLEDGED = """
             argMax(actor, kafka_offset) AS actor, argMax(until, kafka_offset) AS until, max(kafka_offset) AS newest
         FROM controls WHERE arrived_at <= $__toTime GROUP BY id
     ) WHERE kind = 'acknowledge' AND (until IS NULL OR until > $__toTime) GROUP BY finding_id"""
+# The last change of each finding's severity, or of the number of hosts that it affects.
+_TREND = f"""
+    SELECT id, max(at) AS changed_at, argMax(if((level, extent) > (level_before, extent_before), 'worse', 'better'), at)
+        AS direction
+    FROM (
+        SELECT id, arrived_at AS at, {LEVEL} AS level, length(hosts) AS extent,
+            lagInFrame(level, 1, level) OVER before AS level_before,
+            lagInFrame(extent, 1, extent) OVER before AS extent_before
+        FROM findings WHERE arrived_at <= $__toTime AND id IN (SELECT id FROM {KNOWN} WHERE {OPEN} AND {CHOSEN})
+        WINDOW before AS (PARTITION BY id ORDER BY revision ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+    ) WHERE (level, extent) != (level_before, extent_before) GROUP BY id"""
 OPEN_FINDINGS = Query(
     f"""SELECT severity, detector AS condition, summary, {LASTS.format("lasts_s")} AS lasts,
+    if(trend.direction = '', '', concat(trend.direction, ', ', {LASTS.format("changed_s")}, ' ago')) AS trend,
     concat({POD}, ifNull(concat(' rail ', toString(rail)), '')) AS place, cause, length(hosts) AS hosts,
     arrayStringConcat(jobs, ', ') AS jobs, {CONFIDENCE} AS confidence,
     acknowledged.actor AS acknowledged_by, left(parent_id, 12) AS explained_by, {_RUNBOOK} AS runbook,
-    subject_id AS subject, id
+    subject_id AS subject, known.id AS id
 FROM (
     SELECT *, dateDiff('second', started_at, $__toTime) AS lasts_s FROM {KNOWN} WHERE {OPEN} AND {CHOSEN}
 ) AS known LEFT JOIN ({_ACKNOWLEDGED}
 ) AS acknowledged ON acknowledged.finding_id = known.id
-ORDER BY parent_id != '', {LEVEL} DESC, started_at DESC, id
+LEFT JOIN (
+    SELECT id, direction, dateDiff('second', changed_at, $__toTime) AS changed_s FROM ({_TREND})
+) AS trend ON trend.id = known.id
+ORDER BY parent_id != '', {LEVEL} DESC, trend.direction = 'worse' DESC, started_at DESC, known.id
 LIMIT 500""",
     (
-        "severity", "condition", "summary", "lasts", "place", "cause", "hosts", "jobs", "confidence",
+        "severity", "condition", "summary", "lasts", "trend", "place", "cause", "hosts", "jobs", "confidence",
         "acknowledged_by", "explained_by", "runbook", "subject", "id",
     ),
 )  # fmt: skip
-CHANGES = Query(
-    f"""SELECT at, what, severity, subject, text, id FROM (
-    SELECT min(arrived_at) AS at, if(status = 'open', 'opened', status) AS what, argMin(level_text, revision)
-        AS severity, any(subject_id) AS subject, argMin(summary, revision) AS text, id
-    FROM (
-        SELECT *, severity AS level_text FROM findings AS {FILTERED}
-        WHERE NOT shadow AND parent_id = '' AND status IN ('open', 'resolved', 'retracted') AND {CHOSEN}
-            AND arrived_at > $__toTime - INTERVAL 1 HOUR AND arrived_at <= $__toTime
-    ) GROUP BY id, status
-    UNION ALL SELECT arrived_at AS at, concat(action, ' ', {STATE}) AS what, '' AS severity, subject_id AS subject,
-        reason AS text, finding_ids[1] AS id
-    FROM remediations WHERE arrived_at > $__toTime - INTERVAL 1 HOUR AND arrived_at <= $__toTime AND {STATE} != 'shadow'
-    UNION ALL SELECT min(arrived_at) AS at, 'inventory' AS what, '' AS severity, left(digest, 12) AS subject,
-        concat(toString(count()), ' devices in effect') AS text, '' AS id
-    FROM inventory_devices WHERE effective_at > $__toTime - INTERVAL 1 HOUR AND effective_at <= $__toTime
-    GROUP BY digest
-    UNION ALL SELECT arrived_at AS at, kind AS what, '' AS severity, subject_id AS subject,
-        concat(actor, ': ', reason) AS text, '' AS id
-    FROM controls WHERE arrived_at > $__toTime - INTERVAL 1 HOUR AND arrived_at <= $__toTime
-) ORDER BY at DESC, id LIMIT 100""",
-    ("at", "what", "severity", "subject", "text", "id"),
-)
 CRITICAL_TIMES = finding_times(f"severity = 'critical' AND parent_id = '' AND {CHOSEN}")
 REMEDIATION_TIMES = remediation_times("1")
 OPENED = Query(

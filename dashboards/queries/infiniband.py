@@ -41,26 +41,42 @@ LIMIT 50""",
 )
 
 
-def _worst(rows: str, value: str) -> Query:
-    """Return the time series of the ten ports with the highest value; `rows` has time, device, row and the value."""
+_READ_WIDE = usable(wide=True)
+
+
+def _worst(rows: str, value: str, ranked: str) -> Query:
+    """Return the time series of the ten ports that `ranked` selects; `rows` has time, device, row and the value.
+
+    Only the rows of these ports are put into buckets and joined; `{0}` in `rows` is their condition.
+    """
+    top = f"""{_IS_READ} AND (device, row) IN (
+            SELECT device, row FROM ({ranked}
+            ) ORDER BY score DESC, device, row LIMIT 10
+        )"""
     return Query(
-        f"""SELECT time, concat(device, ' ', row) AS series, {value} FROM ({rows}
-) WHERE (device, row) IN (
-    SELECT device, row FROM ({rows}
-    ) GROUP BY device, row ORDER BY max({value}) DESC, device, row LIMIT 10
+        f"""SELECT time, concat(device, ' ', row) AS series, {value} FROM ({rows.replace("{0}", top)}
 ) ORDER BY time, series""",
         ("time", "series", value),
         series=True,
     )
 
 
+def _grown(column: str) -> str:
+    """Return the ports with the growth of a counter per second over the whole range."""
+    return f"""
+                SELECT device, row, sum(grown_{column}) / sum(elapsed_s) AS score
+                FROM {readings([column], _IS_READ, wide=True)}
+                WHERE {_READ_WIDE} AND grown_{column} >= 0 GROUP BY device, row"""
+
+
 def _rate(column: str) -> Query:
     return _worst(
         f"""
     SELECT $__timeInterval(sampled_at) AS time, device, row, sum(grown_{column}) / sum(elapsed_s) AS rate
-    FROM {readings([column], _IS_READ, wide=True)}
-    WHERE {usable(wide=True)} AND grown_{column} >= 0 GROUP BY time, device, row""",
+    FROM {readings([column], "{0}", wide=True)}
+    WHERE {_READ_WIDE} AND grown_{column} >= 0 GROUP BY time, device, row""",
         "rate",
+        _grown(column),
     )
 
 
@@ -68,10 +84,15 @@ WAITING = _worst(
     f"""
     SELECT $__timeInterval(sampled_at) AS time, readings.device AS device, readings.row AS row,
         8 * sum(grown_tx_wait_bytes) / sum(elapsed_s) / any(ports.speed_bps) AS waits
-    FROM {readings(["tx_wait_bytes"], _IS_READ, wide=True)} AS readings INNER JOIN ({PORTS}
+    FROM {readings(["tx_wait_bytes"], "{0}", wide=True)} AS readings INNER JOIN ({PORTS}
     ) AS ports ON ports.device = readings.device AND ports.port = readings.row
-    WHERE {usable(wide=True)} AND grown_tx_wait_bytes >= 0 AND ports.speed_bps > 0 GROUP BY time, device, row""",
+    WHERE {_READ_WIDE} AND grown_tx_wait_bytes >= 0 AND ports.speed_bps > 0 GROUP BY time, device, row""",
     "waits",
+    f"""
+                SELECT ports.device AS device, ports.port AS row, grown.score / ports.speed_bps AS score
+                FROM ({_grown("tx_wait_bytes")}
+                ) AS grown INNER JOIN ({PORTS}
+                ) AS ports ON ports.device = grown.device AND ports.port = grown.row WHERE ports.speed_bps > 0""",
 )
 UNCORRECTED = _rate("uncorrected_symbols")
 RETRIES = _rate("plr_tx_retries")
@@ -79,9 +100,12 @@ _BER = (("raw", "pre_fec_ber"), ("effective", "post_fec_ber"))
 BER = _worst(
     f"""
     SELECT $__timeInterval(at) AS time, device, row, max(metric.2) AS ber
-    FROM {port_gauges(_BER[:1], _IS_READ, wide=True)}
+    FROM {port_gauges(_BER[:1], "{0}", wide=True)}
     WHERE metric.2 > 0 AND at >= $__fromTime GROUP BY time, device, row""",
     "ber",
+    f"""
+                SELECT device, row, max(metric.2) AS score FROM {port_gauges(_BER[:1], _IS_READ, wide=True)}
+                WHERE metric.2 > 0 AND at >= $__fromTime GROUP BY device, row""",
 )
 _COUNTED = {
     "uncorrected": "uncorrected_symbols", "damaged": "plr_rx_errors", "beyond": "plr_rx_uncorrectable",
@@ -92,7 +116,7 @@ ERRORS = Query(
 FROM (
     SELECT device, row, {", ".join(f"sumIf(grown_{column}, grown_{column} >= 0) AS {name}"
                                    for name, column in _COUNTED.items())}
-    FROM {readings(list(_COUNTED.values()), _IS_READ, wide=True)} WHERE {usable(wide=True)} GROUP BY device, row
+    FROM {readings(list(_COUNTED.values()), _IS_READ, wide=True)} WHERE {_READ_WIDE} GROUP BY device, row
 ) AS errors
 LEFT JOIN (
     SELECT device, row, maxIf(metric.2, metric.1 = 'raw') AS raw, maxIf(metric.2, metric.1 = 'effective') AS effective

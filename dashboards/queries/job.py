@@ -30,17 +30,17 @@ def _labels(members: Iterable[IntEnum]) -> str:
     return ", ".join(f"'{enum_label(member)}'" for member in sorted(members))
 
 
-# The job's hosts with their times, from the inventory and the scheduler's messages.
-_PLACEMENTS = """
+PLACEMENTS = """
         SELECT job, device, start, end FROM inventory_jobs WHERE effective_at <= $__toTime
             AND digest = (SELECT argMax(digest, effective_at) FROM inventory_jobs WHERE effective_at <= $__toTime)
         UNION ALL SELECT job, device, argMax(start, kafka_offset) AS start,
             tupleElement(argMax(tuple(end), kafka_offset), 1) AS end
         FROM jobs WHERE arrived_at <= $__toTime GROUP BY job, device, run"""
+"""The hosts of each job with their times, from the inventory and the scheduler's messages: job, device, start, end."""
 _IN_TIME = "start <= $__toTime AND (end IS NULL OR end >= $__fromTime)"
 # Running jobs come first, the largest of them at the top.
 JOBS = Query(
-    f"""SELECT job FROM ({_PLACEMENTS}
+    f"""SELECT job FROM ({PLACEMENTS}
 ) WHERE {_IN_TIME} GROUP BY job
 ORDER BY max(end IS NULL OR end > $__toTime) DESC, uniqExact(device) DESC, job LIMIT 1000""",
     ("job",),
@@ -48,7 +48,7 @@ ORDER BY max(end IS NULL OR end > $__toTime) DESC, uniqExact(device) DESC, job L
 _JOB = "${job:sqlstring}"
 _HOSTS = f"""
         SELECT DISTINCT device, greatest(start, $__fromTime) AS since, least(ifNull(end, $__toTime), $__toTime) AS until
-        FROM ({_PLACEMENTS}) WHERE job = {_JOB} AND {_IN_TIME}"""
+        FROM ({PLACEMENTS}) WHERE job = {_JOB} AND {_IN_TIME}"""
 _AFFECTS = (
     f"has(jobs, {_JOB}) AND started_at <= (SELECT max(until) FROM ({_HOSTS})) AND (resolved_at IS NULL OR"
     f" resolved_at >= (SELECT min(since) FROM ({_HOSTS})))"

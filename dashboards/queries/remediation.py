@@ -43,6 +43,7 @@ CAPACITY = Query(
     SELECT subject IN ({_LOST}
         ) AS is_lost, arrayJoin(arrayFilter(name -> name != '', [
             if(role = 'fabric-link', concat('switch ', a_device), ''),
+            if(role = 'fabric-link', concat('switch ', z_device), ''),
             if(plane IS NULL, '', concat('plane ', toString(assumeNotNull(plane)))),
             if(rail IS NULL, '', concat('rail ', toString(assumeNotNull(rail))))
         ])) AS name

@@ -157,7 +157,7 @@ class Board:
     ) -> Rows:
         """Return the rows of a query; `texts` are the values of text boxes."""
         opened = {
-            "pod": pods, "severity": ("critical", "warning", "info"), "finding": ("critical",),
+            "pod": pods, "severity": ("critical", "warning", "info"), "finding": ("critical",), "shown": ("critical",),
             "runbooks": ("https://git/",), "device": ("",), "rail": ("",), "job": ("",), "team": ("",),
         }  # fmt: skip
         sql = View(since, to, interval_s, opened | {name: (value,) for name, value in (texts or {}).items()}).expand(

@@ -9,7 +9,8 @@ import pytest
 from dashboards import alerts
 from dashboards.queries import fabric as queries
 from dashboards.queries import finding as finding_queries
-from dashboards.queries import infiniband, link, pipeline, rails
+from dashboards.queries import infiniband, link, pipeline, rails, remediation
+from dashboards.queries.changes import CHANGES
 from dashboards.queries.query import NONE, Query
 from lab.preview.reading import View
 from tests.integration.dashboards.fabric import NOW, Board, at, finding, pipeline_rows
@@ -333,3 +334,71 @@ def test_the_planes_that_a_rail_lost_and_what_each_plane_delivers(empty: Board) 
     assert delivered == {
         (f"rail {rail}", f"plane {plane}"): pytest.approx(0.5 * (plane < 3)) for rail in (0, 1) for plane in range(4)
     }
+
+
+def test_the_trend_of_a_finding_is_its_last_change(board: Board) -> None:
+    """Neither a new summary nor an earlier change counts; the findings that get worse stand before their peers."""
+    board.fill(
+        {
+            "findings": [
+                finding("grew", "warning", 250),
+                finding("grew", "warning", 250, revision=2, hosts=["host-1", "host-2"], arrived_at=at(120)),
+                finding("eased", "critical", 80),
+                finding("eased", "warning", 80, revision=2, arrived_at=at(30)),
+            ]
+        }
+    )
+    rows = board.ask(queries.OPEN_FINDINGS)
+    trends = {row["id"]: row["trend"] for row in rows}
+    assert (trends["grew"], trends["eased"], trends["critical"]) == ("worse, 2 min ago", "better, 30 s ago", "")
+    warnings = [row["id"] for row in rows if row["severity"] == "warning"]
+    assert warnings[0] == "grew"
+
+
+def test_changes_are_those_of_the_chosen_time(board: Board) -> None:
+    """A roll-out of two devices is one row, a reboot that two sources report too; a first reading is no change."""
+    read = [("leaf-1", 900, "1.0"), ("leaf-1", 300, "1.1"), ("leaf-2", 900, "1.0"), ("leaf-2", 290, "1.1")]
+    facts = [
+        {"device": device, "source": source, "model": "m", "os_version": version, "observed_at": at(second)}
+        | {"arrived_at": at(second), "booted_at": at(310 if second < 600 else 90_000)}
+        for device, second, version in read for source in ("gnmi", "snmp")
+    ]  # fmt: skip
+    events = [
+        {"device": "leaf-1", "kind": "device_reboot", "at": at(305), "arrived_at": at(304)},
+        *({"device": "leaf-1", "port": f"e{n}", "kind": "admin_down", "at": at(200), "arrived_at": at(200)}
+          for n in range(2)),
+    ]  # fmt: skip
+    devices = [
+        {"digest": "new", "effective_at": at(1000), "arrived_at": at(1000), "name": "leaf-2", "pod": "pod-1"}
+    ]  # fmt: skip
+    jobs = [{"job": "llama", "device": "host-1", "start": at(400), "end": at(100), "arrived_at": at(100)}]
+    board.fill({"facts": facts, "events": events, "inventory_devices": devices, "jobs": jobs})
+
+    def shown(**texts: str) -> list[tuple[str, str, str]]:
+        return [(row["what"], row["subject"], row["text"]) for row in board.ask(CHANGES, texts=texts)]
+
+    changed = shown()
+    assert [one[:2] for one in changed if one[0] == "reboot"] == [("reboot", "leaf-1"), ("reboot", "leaf-2")]
+    (rollout,) = (one for one in changed if one[0] == "roll-out")
+    assert rollout[1] == "2 devices" and rollout[2].startswith("m: 1.0 to 1.1, since ")
+    assert ("shut", "leaf-1", "ports e0, e1") in changed
+    assert {("job began", "llama", "1 hosts"), ("job ended", "llama", "1 hosts")} <= set(changed)
+    assert {"finding opened", "finding resolved", "drain_link denied"} <= {what for what, _, _ in changed}
+    assert "reboot" not in {what for what, _, _ in shown(device="host-1")}
+
+
+def test_the_broken_link_is_an_edge_that_leads_to_it_and_counts_at_both_switches(empty: Board) -> None:
+    """Its two switches are drawn with the link between them; each has one uplink less."""
+    down = "link:leaf-1/u0--spine-1/p0"
+    links = [_link("x0", ("leaf-1", "u0"), ("spine-1", "p0")), _link("x1", ("leaf-1", "u1"), ("spine-1", "p1"))]
+    devices = [
+        {"digest": "new", "effective_at": at(1000), "arrived_at": at(1000), "name": name, "pod": pod, "kind": "switch"}
+        for name, pod in (("leaf-1", "pod-1"), ("spine-1", ""))
+    ]  # fmt: skip
+    ill = finding("f", "critical", 60, subject_id=down, a_device="leaf-1", z_device="spine-1")
+    empty.fill({"inventory_links": links, "inventory_devices": devices, "findings": [ill]})
+    (edge,) = (row for row in empty.ask(queries.EDGES) if row["subject"])
+    assert (edge["source"], edge["target"], edge["mainstat"]) == ("leaf-1", "spine-1", "1 of 2")
+    assert (edge["subject"], edge["color"]) == (down, "#D55E00")
+    lost = {row["place"]: (row["links"], row["lost"]) for row in empty.ask(remediation.CAPACITY)}
+    assert lost["switch leaf-1"] == lost["switch spine-1"] == (2, 1)

@@ -78,7 +78,10 @@ def fabric_at_midnight(day: Board) -> None:
     assert {row["source"] for row in edges} == {"pod1", "pod1-leaf3"}
     assert {row["target"] for row in edges} == {"pod1-leaf3", "plane 0", "plane 1"}
     assert len({(row["fixedx"], row["fixedy"]) for row in nodes}) == len(nodes)
-    assert [row["what"] for row in wall["Changes of the last hour"]] == ["opened"]
+    assert {row["target"]: row["subject"] for row in edges if row["subject"]} == {}, "the link is no fabric link"
+    changes = {row["what"] for row in wall["What changed"]}
+    assert {"finding opened", "finding resolved"} <= changes
+    assert not wall["Waiting for a person"] or "railsight " in wall["Waiting for a person"][0]["command"]
     assert wall.states("Health over time", "pod1 rail 2") == {"healthy", "critical"}
     assert (
         sum(row["opened"] for row in wall["Findings opened"]) == len({r["subject"] for r in wall["Open findings"]}) + 2
@@ -268,12 +271,16 @@ def infiniband_of_ethernet(day: Board) -> None:
 def finding_of_the_link(day: Board) -> None:
     """The evidence, each revision, and what was decided."""
     (row,) = (row for row in Day(day, "fabric", 12, 24)["Open findings"] if row["condition"] == "link/down")
-    finding = Day(day, "finding", finding=row["id"])
+    finding = Day(day, "finding", 22, 24, finding=row["id"][:12])
     explained = {line["item"]: line["value"] for line in finding["The finding, explained"]}
     assert explained["subject"] == subject(DOWN) and explained["evidence"]
     assert finding["History"][-1]["status"] == "open"
     assert [line["action"] for line in finding["Remediations"]][-1:] == ["repair_link"]
     assert not finding["Explained by this finding"]
+    assert finding.states("State of both ends", "A pod1-host1/mlx5_2") == {"up", "down"}
+    assert series(finding["Traffic of the link"], "A sends")[-1] == 0
+    unchosen = Day(day, "finding", 22, 24)
+    assert unchosen["The finding, explained"] and unchosen["History"], "never blank: the worst open finding"
 
 
 FACTS: dict[str, tuple[Callable[[Board], None], ...]] = {
