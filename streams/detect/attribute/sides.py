@@ -31,6 +31,11 @@ def fabric_side(finding: Finding) -> FabricSide:
     return _BY_CONDITION[finding.condition]
 
 
+def detector_slug(finding: Finding) -> str:
+    """Return the slug of the detector of a finding's condition; a message may name another."""
+    return _DETECTORS[finding.condition].slug
+
+
 class DetectorParams:
     """The parameters of each detector, for its hooks, and the limits that several detectors determine together."""
 

@@ -19,7 +19,7 @@ from streams.detect.attribute.outages import Outages
 from streams.detect.attribute.reevaluation import AffectedCases, Finality
 from streams.detect.attribute.root_cause import cause_with_parent, in_maintenance, root_cause
 from streams.detect.attribute.severity import SeverityRater
-from streams.detect.attribute.sides import EFFECTS, FABRIC_EVALUATORS, fabric_side
+from streams.detect.attribute.sides import EFFECTS, FABRIC_EVALUATORS, detector_slug, fabric_side
 from streams.detect.attribute.state import RETENTION_NS, AttributeState, Case, count_occurrences, recurrence_evidence
 from streams.detect.evidence.deadlines import Deadlines
 from streams.detect.evidence.link_history import FOREVER
@@ -232,7 +232,7 @@ class Attribute:
         episode, now_ns = case.episode, self._state.watermark_ns
         finding, side = episode.finding, fabric_side(episode.finding)
         if side.evaluator is not None and side.evaluator.complete is not None:
-            finding = side.evaluator.complete(self._state.evaluators[finding.detector], finding, self._topology)
+            finding = side.evaluator.complete(self._state.evaluators[detector_slug(finding)], finding, self._topology)
         parent, group = root_cause(self._params, self._index, episode, now_ns)
         impact = self._estimator.estimate(finding) if group is None else group_impact(self._estimator, group)
         if impact is not None:

@@ -54,7 +54,8 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
     "measure/monitors/incast_monitor.py": dict.fromkeys(
         (M.RX_BYTES, M.TX_BYTES, M.RX_PACKETS, M.TX_PACKETS, M.TX_DISCARDS, M.RX_DISCARDS, M.PFC_TX_FRAMES,
          M.PAUSE_TX_FRAMES, M.PFC_TX_PAUSE_USECONDS, M.ROCE_ECN_MARKED_PACKETS, M.PORT_ECN_MARKED_PACKETS,
-         M.TRIMMED_PACKETS, M.TRIMMED_TX_PACKETS, M.TRIMMED_DROPPED_PACKETS),
+         M.TRIMMED_PACKETS, M.TRIMMED_TX_PACKETS, M.TRIMMED_DROPPED_PACKETS, M.QUEUE_WATERMARK_BYTES,
+         M.QUEUE_DEPTH_BYTES),
         (_INCAST,),
     ),
     "measure/monitors/congestion_monitors.py": {
@@ -104,8 +105,6 @@ REASONS: dict[Metric, str] = {
     M.ECN_MARKED_PACKETS: "marks of single queues; congestion/incast reads those of the port, and the receiver's count",
     M.QUEUE_TX_PACKETS: "the denominator of marks of single queues, for boards",
     M.QUEUE_DROPPED_PACKETS: "drops of single queues; congestion/incast reads those of the port",
-    M.QUEUE_WATERMARK_BYTES: "devices reset it at different times, and its limit, the buffer profile, is not reported",
-    M.QUEUE_DEPTH_BYTES: "an average over a time that devices do not report",
     M.RX_BUFFER_NEARLY_FULL: "grows in every burst of a collective operation; pause and discards are its effect",
     M.TX_WAIT_TICKS: "ticks whose length depends on the ASIC; `tx_wait_bytes` has those of a known one",
     M.HOQ_LIFETIME_DISCARDS: "InfiniBand: also counted in `tx_discards`",
