@@ -251,6 +251,11 @@ def _known(names: Names) -> Names:
     return next((found for found in (names, without) if any(path_mapping().named(found))), ())
 
 
+def without_port(device: str) -> str:
+    """Return the name or address of a device that gnmic names by the address of its server."""
+    return _PORT_OF_ADDRESS.sub(r"\1", device).strip("[]")
+
+
 def input_of(name: str, tags: Mapping[str, str], inputs: Mapping[str, Input]) -> Input | None:
     """Return the Telegraf input of a metric, None if it is unknown."""
     for pattern, source in inputs.items():
@@ -313,7 +318,7 @@ def series_of(
     """Return the series; its device is empty if it names none."""
     keys = _DEVICE_TAGS[source] if source is not None else ()
     device = unquoted(next((tags[key] for key in (device_tag, *keys) if tags.get(key)), ""))
-    bare = _PORT_OF_ADDRESS.sub(r"\1", device).strip("[]")
+    bare = without_port(device)
     device = devices.get(device) or devices.get(bare) or bare
     row = unquoted(_row(tags, source))
     if len(device) > LONGEST_NAME or len(row) > LONGEST_NAME:

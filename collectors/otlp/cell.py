@@ -63,6 +63,8 @@ class Cell:
         if value is None:
             raise Reject("a point has no value")
         if self._read is not None:
+            if self._is_counter and isinstance(value, float) and value.is_integer():
+                value = int(value)  # gnmic's numbers of JSON, which may be above 2^53
             found = self._read(value if self._text is None else self._text)
             if found is None:
                 return None
@@ -94,7 +96,7 @@ class Cell:
             self._share = before + number if is_continued else number
         elif last is None:
             # A part that is seen after the first reading begins at 0: its value is no growth.
-            self._share = 0 if self.slot in self.readings.latest else number
+            self._share = 0 if self.rule.parts and self.slot in self.readings.latest else number
         elif begins_again(self._start_ns, point, self._last_ns) and number >= last:
             self._share = before + number
         else:

@@ -1,7 +1,7 @@
 """Finds the metric of a point whose name is a gNMI path, by the profiles and the bridge's rules. Pure.
 
 gnmic joins the steps of a path by underscores and prefixes keys with their element; gnmireceiver writes
-`openconfig.` and the steps, and a text as `..._info` with the attribute `value`.
+`openconfig.` and the steps, and `..._info` for a text. Both write a text as the attribute `value` of a point that is 1.
 """
 
 from collections.abc import Mapping
@@ -22,32 +22,29 @@ class PathRule:
     row_kind = RowKind.ROW_KIND_PORT
     device: tuple[str, ...] = ()
 
-    def __init__(self, field: str, *, is_text: bool, is_gnmic: bool) -> None:
-        self._field, self._is_text, self._is_gnmic = field, is_text, is_gnmic
+    def __init__(self, field: str, *, is_gnmic: bool) -> None:
+        self._field, self._is_gnmic = field, is_gnmic
         self.rule = Rule.model_construct(name=(field,))
 
     is_plain = False
 
     def place(self, attributes: Mapping[str, str]) -> Place | None:
         """Return the position of a point with these attributes, and its conversion; None if it is not collected."""
-        names = tuple(sorted(attributes.keys() - {_VALUE} if self._is_text else attributes.keys()))
+        names = tuple(sorted(attributes.keys() - {_VALUE}))
         found = series_kind("", "", names, is_gnmic=self._is_gnmic).signal(self._field, attributes)
         signal, row = found or (None, "")
         if signal is None or signal.kind is not Kind.VALUE or signal.metric is None:
             return None
         if not row or len(row) > LONGEST_NAME:
             return None
-        text = attributes.get(_VALUE, "") if self._is_text else None
-        return Place(row, signal.lane, signal, text)
+        return Place(row, signal.lane, signal, attributes.get(_VALUE))
 
 
 @lru_cache(maxsize=_MOST_NAMES)
 def path_rule(name: str) -> PathRule | None:
     """Return the rule of a name that is a path; None for another name."""
     if name.startswith(_DOTTED):
-        is_text = name.endswith(_INFO)
-        steps = name[len(_DOTTED) :].removesuffix(_INFO if is_text else "")
-        return PathRule(f"/{steps.replace('.', '/')}", is_text=is_text, is_gnmic=False)
+        return PathRule(f"/{name[len(_DOTTED) :].removesuffix(_INFO).replace('.', '/')}", is_gnmic=False)
     if name.startswith("_"):
-        return PathRule(name[1:], is_text=False, is_gnmic=True)
+        return PathRule(name[1:], is_gnmic=True)
     return None

@@ -15,8 +15,8 @@ from google.protobuf.message import DecodeError
 from streams.wire.errors import Reject
 from streams.wire.v1 import otlp_pb2 as otlp
 
-START, AT, DOUBLE, INTEGER = 0x11, 0x19, 0x21, 0x31
-"""The tags of the start time, the time, and the two kinds of value."""
+START, AT, DOUBLE, INTEGER, _ATTRIBUTE = 0x11, 0x19, 0x21, 0x31, 0x3A
+"""The tags of the start time, the time, the two kinds of value, and an attribute."""
 INTEGER_AT = struct.Struct("<xQxQ").unpack_from
 DOUBLE_AT = struct.Struct("<xQxd").unpack_from
 INTEGER_FROM = struct.Struct("<xQxQxQ").unpack_from
@@ -89,6 +89,24 @@ def attributes(rest: bytes) -> tuple[Attributes, bytes]:
     known = otlp.NumberDataPoint(attributes=point.attributes, flags=point.flags)
     known.DiscardUnknownFields()  # exemplars, which differ from point to point
     return Attributes(_texts(point.attributes), not point.flags & _NO_VALUE), known.SerializeToString()
+
+
+def in_order(rest: bytes) -> bytes:
+    """Return the rest of a point with its attributes in the order of their bytes: gnmic shuffles them.
+
+    Unchanged if it has other fields before them, or is damaged.
+    """
+    parts, at = [], 0
+    try:
+        while at < len(rest) and rest[at] == _ATTRIBUTE:
+            length, end = rest[at + 1], at + 2
+            if length & 0x80:
+                length, end = length & 0x7F | rest[end] << 7, end + 1
+            parts.append(rest[at : end + length])
+            at = end + length
+    except IndexError:
+        return rest
+    return rest if at > len(rest) else b"".join(sorted(parts)) + rest[at:]
 
 
 def resource(data: bytes) -> dict[str, str]:

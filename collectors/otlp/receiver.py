@@ -1,12 +1,10 @@
-"""Admits senders, assigns what they send to devices, and answers. No I/O.
-
-A device sends for itself: its resource may name no other one. A relay sends for targets that its resources name.
-"""
+"""Admits senders, reads what they send, and answers. No I/O. Which device it is of decides `identity`."""
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
 import structlog
@@ -15,13 +13,12 @@ from collectors.core.context import CollectorContext, Emitter
 from collectors.core.device_share import DeviceShare, in_slices
 from collectors.dialout.params import Peer, Target, candidates
 from collectors.otlp.device import OtlpDevice
+from collectors.otlp.identity import Group, Identity, by_owner
 from collectors.otlp.params import Params
 from collectors.otlp.paths import PathRule, path_rule
-from collectors.otlp.points import resource
 from collectors.otlp.series import Batches, MetricSeries, Refused, new_batches
 from collectors.otlp.tables import NEIGHBORS, TableRule, rules, units
 from streams.wire.bounds import MAX_TIME_NS
-from streams.wire.errors import Reject
 from streams.wire.v1 import otlp_pb2 as otlp
 
 _log = structlog.get_logger("railsight.otlp")
@@ -42,11 +39,6 @@ _LONGEST_REASON = 500
 _FLUSH_S = 0.1
 _FULL_S = 5.0
 _BUSY_S = 1.0
-NODES = (
-    "net.host.name", "host.name", "device", "target", "source", "device.address", "cisco.node_id", "server.address",
-    "k8s.node.name",
-)  # fmt: skip
-"""The attributes of a resource that name its device, best first. Labels that a site has set do not name it."""
 
 
 class Overload(Exception):
@@ -76,30 +68,17 @@ class Answer:
         return otlp.ExportResponse(partial_success=partial)
 
 
-@dataclass(slots=True)
-class _Group:
-    """A resource of a sender: its device, and its series by the name and temporality of their metric.
-
-    A relay's resource without a device is of an exporter whose points name their devices.
-    """
-
-    device: OtlpDevice | None
-    why: str = ""
-    """The reason why the device is unknown."""
-    series: dict[tuple[str, bool], MetricSeries] = field(default_factory=dict)
-
-
 class Sender:
     """The targets that match a connection; their connections share their limits."""
 
-    def __init__(self, targets: tuple[Target, ...], params: Params, context: CollectorContext) -> None:
-        self.targets = targets
-        self.is_relay = any(target.relay for target in targets)
-        factor = _RELAY_FACTOR if self.is_relay else 1
-        self.share = DeviceShare(targets[0].name, factor * params.max_updates_per_s, context.metrics)
+    def __init__(self, identity: Identity, params: Params, context: CollectorContext) -> None:
+        self.identity = identity
+        self.name = identity.targets[0].name
+        factor = _RELAY_FACTOR if identity.is_relay else 1
+        self.share = DeviceShare(self.name, factor * params.max_updates_per_s, context.metrics)
         self.max_requests = factor * params.max_requests
         self.requests = 0
-        self.groups: dict[bytes, _Group] = {}
+        self.groups: dict[bytes, Group] = {}
 
 
 class Receiver:
@@ -143,6 +122,7 @@ class Receiver:
     async def run_device(self, target: Target) -> None:
         """Receive the points of a device until cancelled, and publish its status and facts."""
         device = self.devices[target.name] = OtlpDevice(target.name, self._params, self._context, self._emitter)
+        self._forget_groups()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(device.output.report_status(self._context.rng.random()))
@@ -150,8 +130,11 @@ class Receiver:
         finally:
             device.end()
             del self.devices[target.name]
-            for sender in self._senders.values():
-                sender.groups.clear()
+            self._forget_groups()
+
+    def _forget_groups(self) -> None:
+        for sender in self._senders.values():
+            sender.groups.clear()
 
     def sender(self, peer: Peer) -> Sender:
         """Return the sender at the other end of a connection; raises Forbidden if it is no target."""
@@ -164,7 +147,9 @@ class Receiver:
             key = tuple(target.name for target in possible)
             found = self._senders.get(key)
             if found is None:
-                found = self._senders[key] = Sender(possible, self._params, self._context)
+                found = self._senders[key] = Sender(
+                    Identity(possible, self._by_node, self.devices), self._params, self._context
+                )
             if len(self._by_peer) >= _MOST_PEERS:
                 self._by_peer.clear()
             self._by_peer[peer] = found
@@ -210,7 +195,7 @@ class Receiver:
             if (device := self.devices.get(readings.device)) is not None:
                 device.add(readings, times, received_ns, loop.time())
         if refused.count:
-            self._metrics.add("unreadable", sender.targets[0].name, refused.count)
+            self._metrics.add("unreadable", sender.name, refused.count)
         return Answer(refused.count, refused.reason[:_LONGEST_REASON])
 
     def _slices(
@@ -240,7 +225,7 @@ class Receiver:
                             yield
 
     def _add(
-        self, sender: Sender, group: _Group, raw_name: bytes, points: Sequence[bytes], values: Batches,
+        self, sender: Sender, group: Group, raw_name: bytes, points: Sequence[bytes], values: Batches,
         refused: Refused, *, is_delta: bool,
     ) -> None:  # fmt: skip
         name = raw_name.decode(errors="replace")
@@ -249,50 +234,30 @@ class Receiver:
             found: tuple[TableRule | PathRule, ...] = rules().get(name, ())
             if not found and (path := path_rule(name)) is not None:
                 found = (path,)
-            if group.device is None:
-                found = tuple(rule for rule in found if rule.device)
+            if group.device is None and group.is_named:
+                # A relay's resource that names no target is of an exporter, if its table says that points name theirs.
+                found = tuple(rule for rule in found if rule.device and sender.identity.is_relay)
                 if not found:
                     refused.add(group.why, len(points))
                     return
-            if name in units() and group.device is not None:
-                group.device.add_unit(name, points)
-                return
-            if name == NEIGHBORS and group.device is not None:
-                group.device.add_neighbors(points, asyncio.get_running_loop().time())
+            owner_of = partial(sender.identity.owner_of, group)
+            if name in units() or name == NEIGHBORS:
+                for device, some in by_owner(points, owner_of, refused).items():
+                    if name == NEIGHBORS:
+                        device.add_neighbors(some, asyncio.get_running_loop().time())
+                    else:
+                        device.add_unit(name, some)
                 return
             if not found:
-                self._metrics.add("unknown", sender.targets[0].name, len(points))
+                self._metrics.add("unknown", sender.name, len(points))
                 return
-            series = group.series[name, is_delta] = MetricSeries(found, group.device, self._named, is_delta=is_delta)
+            series = group.series[name, is_delta] = MetricSeries(found, group.device, owner_of, is_delta=is_delta)
         series.add(points, values, refused)
 
-    def _group(self, sender: Sender, raw: bytes) -> _Group:
+    def _group(self, sender: Sender, raw: bytes) -> Group:
         found = sender.groups.get(raw)
         if found is None:
             if len(sender.groups) >= _MOST_RESOURCES:
                 sender.groups.clear()
-            found = sender.groups[raw] = self._new_group(sender, raw)
+            found = sender.groups[raw] = sender.identity.group(raw)
         return found
-
-    def _new_group(self, sender: Sender, raw: bytes) -> _Group:
-        try:
-            texts = resource(raw)
-        except Reject as error:
-            return _Group(None, str(error))
-        nodes = [texts[name] for name in NODES if texts.get(name)]
-        if sender.is_relay:
-            device = next((one for node in nodes if (one := self._named(node)) is not None), None)
-            shown = repr(nodes[0][:200]) if nodes else f"none ({', '.join(NODES)})"
-            return _Group(device, f"a resource names the device {shown}, which is no target")
-        names = [name for node in nodes if (name := self._by_node.get(node.lower())) is not None]
-        own = [target for target in sender.targets if target.name in names or (not nodes and len(sender.targets) == 1)]
-        if own:
-            return _Group(self.devices.get(own[0].name), "the device is being set up")
-        expected = ", ".join(target.node_name for target in sender.targets)[:200]
-        shown = repr(nodes[0][:200]) if nodes else "nothing"
-        return _Group(None, f"the sender names itself {shown}; expected: {expected}; set node, or relay if it is one")
-
-    def _named(self, node: str) -> OtlpDevice | None:
-        """Return the device of a name that a relay's resource or point has: with its domain or without."""
-        name = self._by_node.get(node.lower()) or self._by_node.get(node.lower().partition(".")[0])
-        return None if name is None else self.devices.get(name)

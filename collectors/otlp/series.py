@@ -5,7 +5,7 @@ A plain metric, whose values are taken as they are, costs one look-up a point. T
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from collectors.bridge.tables import Kind, Signal
@@ -24,6 +24,7 @@ from collectors.otlp.points import (
     START,
     Point,
     attributes,
+    in_order,
     split,
 )  # fmt: skip
 from collectors.otlp.readings import Readings
@@ -91,17 +92,22 @@ class MetricSeries:
         self,
         rules: Sequence[TableRule | PathRule],
         owner: Owner | None,
-        named: Callable[[str], Owner | None],
+        owner_of: Callable[[Mapping[str, str], Sequence[str]], Owner],
         *,
         is_delta: bool,
     ) -> None:
-        """`named` finds the device that the attributes of a point name."""
+        """`owner` is the device of all points, None if they may differ.
+
+        `owner_of` returns the device of a point by its attributes and the names of those that identify it; it raises
+        Reject for a point of none or another.
+        """
         self._rules = rules
-        self._owner = owner
-        self._named = named
+        self._owner_of = owner_of
         self._is_delta = is_delta
         self._slots: dict[bytes, int] = {}
         self._cells: dict[bytes, tuple[tuple[Cell, Owner], ...]] = {}
+        self._keys: dict[bytes, bytes] = {}
+        """The key of each series, by its attributes in order: they may come in any order."""
         self._starts: dict[int, int] = {}
         first = rules[0]
         self._is_counter = False
@@ -166,6 +172,9 @@ class MetricSeries:
         """Add a point of a plain metric that is new, unusual or wrong."""
         slot = self._slots.get(point.rest)
         if slot is None:
+            point = point._replace(rest=self._key(point.rest))
+            slot = self._slots.get(point.rest)
+        if slot is None:
             slot = self._find_slot(point.rest, owner, readings)
         if slot == _NOTHING:
             return
@@ -188,10 +197,16 @@ class MetricSeries:
         found, known = attributes(rest)
         slot = _NOTHING
         if found.has_value and (place := self._rules[0].place(found.texts)) is not None:
+            self._owner_of(found.texts, ())
             slot = self._slot(owner, readings, self._rules[0], place)
         if known == rest and owner.remembers():
             self._slots[rest] = slot
+            self._keys[in_order(rest)] = rest
         return slot
+
+    def _key(self, rest: bytes) -> bytes:
+        """Return the rest of a point in the order in which its series was first seen."""
+        return self._keys.get(in_order(rest), rest)
 
     def _slot(self, owner: Owner, readings: Readings, rule: TableRule | PathRule, place: Place) -> int:
         signal = place.signal or Signal(Kind.VALUE, rule.rule.metric, lane=place.lane)
@@ -204,7 +219,7 @@ class MetricSeries:
     def _add_cells(self, point: Point, into: Batches) -> None:
         cells = self._cells.get(point.rest)
         if cells is None:
-            cells = self._find_cells(point.rest)
+            cells = self._find_cells(self._key(point.rest))
         for cell, owner in cells:
             unit = owner.units.get(cell.rule.unit) if cell.rule.unit else 1.0
             value = cell.value(point, unit, is_delta=self._is_delta)
@@ -212,23 +227,24 @@ class MetricSeries:
                 into[cell.readings][point.at_ns][cell.slot] = value
 
     def _find_cells(self, rest: bytes) -> tuple[tuple[Cell, Owner], ...]:
+        if (remembered := self._cells.get(rest)) is not None:
+            return remembered
         found, known = attributes(rest)
         if known != rest:
-            return self._cells.get(known) or self._find_cells(known)
+            return self._find_cells(self._key(known))
+        has_text = False
         cells: list[tuple[Cell, Owner]] = []
         for rule in self._rules if found.has_value else ():
-            place, owner = rule.place(found.texts), self._owner_of(rule, found.texts)
-            if place is None or owner is None:
+            if (place := rule.place(found.texts)) is None:
                 continue
+            owner = self._owner_of(found.texts, rule.device)
             readings = owner.readings(rule.row_kind)
-            if (slot := self._slot(owner, readings, rule, place)) != _NOTHING and owner.remembers():
+            has_text = place.text is not None
+            if (slot := self._slot(owner, readings, rule, place)) != _NOTHING and (has_text or owner.remembers()):
                 total = owner.total(readings, slot) if rule.rule.parts else Total()
                 read = None if place.signal is None else place.signal.read
                 cells.append((Cell(readings, slot, rule.rule, total, read, place.text), owner))
-        if len(self._cells) < _MOST_CELLS:
+        if len(self._cells) < _MOST_CELLS and not has_text:  # each text is a series of its own
             self._cells[rest] = tuple(cells)
+            self._keys[in_order(rest)] = rest
         return tuple(cells)
-
-    def _owner_of(self, rule: TableRule | PathRule, texts: dict[str, str]) -> Owner | None:
-        name = next((texts[name] for name in rule.device if texts.get(name)), "")
-        return self._named(name) if name else self._owner

@@ -1,8 +1,8 @@
-"""Real senders of OTLP: telemetrygen, and an OpenTelemetry Collector as a relay.
+"""Real senders of OTLP: telemetrygen, and as relays an OpenTelemetry Collector and gnmic.
 
-Both are of https://github.com/open-telemetry (v0.161.0), on PATH: `go install
+The first two are of https://github.com/open-telemetry (v0.161.0), on PATH: `go install
 github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen@v0.161.0`, and a collector made by `builder`
-with otlpreceiver, otlpexporter and otlphttpexporter.
+with otlpreceiver, otlpexporter and otlphttpexporter. gnmic is built from https://github.com/openconfig/gnmic.
 """
 
 import asyncio
@@ -10,18 +10,25 @@ import contextlib
 import shutil
 import socket
 from asyncio.subprocess import DEVNULL, Process
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from collectors.core.clock import SystemClock
+from collectors.otlp.server import PATH
+from lab.servers.gnmi_server import GnmiServers
 from streams.fabric.catalogue import Metric
 from tests.fixtures.ports import free_port
+from tests.integration.collectors.fabric import world_of
 from tests.integration.collectors.otlp_clients import Listening, listening
 
 OUT = "nvswitch_interface_if_out_octets"
 TELEMETRYGEN, OTELCOL = shutil.which("telemetrygen"), shutil.which("otelcol")
+GNMIC = shutil.which("gnmic")
+needs_gnmic = pytest.mark.skipif(GNMIC is None, reason="gnmic is not on PATH")
 needs_telemetrygen = pytest.mark.skipif(TELEMETRYGEN is None, reason="telemetrygen is not on PATH")
 needs_otelcol = pytest.mark.skipif(OTELCOL is None, reason="otelcol (an OpenTelemetry Collector) is not on PATH")
 
@@ -102,6 +109,59 @@ async def test_points_that_a_collector_queues_while_we_are_stopped_arrive_once(t
             await again.until(lambda: again.metrics.value("updates", "leaf1") >= 15)
             assert again.metrics.value("updates", "leaf1") == 15
         assert now.metrics.value("updates", "leaf1") == 5
+
+
+SUBSCRIBE = """
+{username: u, password: p, insecure: true, encoding: ENCODING, targets: {"TARGET": {}},
+ subscriptions: {s: {paths: [/interfaces/interface/state], stream-mode: sample, sample-interval: 1s}},
+ outputs: {o: {type: otlp, protocol: PROTOCOL, endpoint: "ENDPOINT", interval: 500ms OPTIONS}}}
+"""
+
+
+@needs_gnmic
+@pytest.mark.parametrize(
+    ("protocol", "encoding", "options", "metrics"),
+    [
+        ("grpc", "json", "", (Metric.RX_BYTES,)),
+        ("http", "proto", "", (Metric.RX_BYTES,)),
+        ("grpc", "json_ietf", ", strings-as-attributes: true", (Metric.RX_BYTES, Metric.OPER_UP)),
+    ],
+)
+async def test_gnmic_with_its_defaults_is_a_relay(
+    protocol: str, encoding: str, options: str, metrics: tuple[Metric, ...], tmp_path: Path
+) -> None:
+    """Its points name the device by its address; all ports are read, and no counter falls."""
+    assert GNMIC is not None
+    async with GnmiServers(world_of(), SystemClock()) as face:
+        name, address = next(iter(face.addresses.items()))
+        relay = {"name": "gnmic", "addresses": ["127.0.0.1"], "relay": True}
+        async with listening(targets=[relay, {"name": name, "node": address}]) as now:
+            ports = {"grpc": f"127.0.0.1:{now.ports['grpc']}", "http": f"http://127.0.0.1:{now.ports['http']}{PATH}"}
+            config = tmp_path / "gnmic.yaml"
+            config.write_text(
+                SUBSCRIBE.replace("ENCODING", encoding).replace("TARGET", address).replace("PROTOCOL", protocol)
+                .replace("ENDPOINT", ports[protocol]).replace("OPTIONS", options)
+            )  # fmt: skip
+            process = await asyncio.create_subprocess_exec(
+                GNMIC, "--config", str(config), "subscribe", stdout=DEVNULL, stderr=DEVNULL
+            )
+            try:
+                await now.until(lambda: all(_is_read_twice(now.values(metric, name)) for metric in metrics))
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    process.terminate()
+                await process.wait()
+            assert now.metrics.value("unreadable", "gnmic") == 0
+            for metric in metrics:
+                of_port: dict[str, list[float]] = {}
+                for port, value in now.values(metric, name):
+                    of_port.setdefault(port, []).append(value)
+                assert all(values == sorted(values) for values in of_port.values())
+
+
+def _is_read_twice(values: list[tuple[str, float]]) -> bool:
+    counts = Counter(port for port, _ in values)
+    return len(counts) > 1 and min(counts.values()) > 1
 
 
 def port_pair() -> int:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.otlp.points import attributes, from_json, from_protobuf, resource, split
+from collectors.otlp.points import attributes, from_json, from_protobuf, in_order, resource, split
 from streams.wire.errors import Reject
 from tests.fixtures.otlp_receiver import sending
 from tests.fixtures.otlp_requests import Given, message
@@ -44,6 +44,22 @@ def test_json_of_any_form_is_read_or_rejected(document: Any) -> None:
         from_json(body)
     except Reject:
         return
+
+
+TEXTS = st.dictionaries(st.text(max_size=9), st.text(max_size=9) | st.text(min_size=130, max_size=150), max_size=4)
+
+
+@given(texts=TEXTS, flags=st.integers(0, 3), data=st.data())
+def test_attributes_in_any_order_are_one_series(texts: dict[str, str], flags: int, data: st.DataObject) -> None:
+    """They are not if one is cut."""
+    shuffled = dict(data.draw(st.permutations(list(texts.items()))))
+    rest, other = (
+        split(Given(1, some, 1, flags=flags).message().SerializeToString()).rest for some in (texts, shuffled)
+    )
+    assert in_order(rest) == in_order(other) == in_order(in_order(rest))
+    assert attributes(in_order(rest))[0] == attributes(rest)[0]
+    if texts and not flags:
+        assert in_order(rest[:-1]) == rest[:-1]
 
 
 @given(at=st.integers(0, len(GOOD) - 1), byte=st.integers(0, 255), cut=st.integers(0, 30))

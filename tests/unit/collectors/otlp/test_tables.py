@@ -25,6 +25,7 @@ TC3 = {"interface": "swp1", "tc": "3"}
 SAI = "sai_counter_type_{}_stat_{}".format
 ETHERNET1 = {"interface_name": "Ethernet1/1"}
 IN_OCTETS = "_interfaces_interface_state_counters_in_octets"
+OPER_STATUS = "_interfaces_interface_state_oper_status"
 STATE = "openconfig.interfaces.interface.state."
 DOWN = {"name": "e1", "value": "DOWN"}
 CHANNEL = TRANSCEIVER + "physical_channel_state"
@@ -55,6 +56,9 @@ CHANNEL = TRANSCEIVER + "physical_channel_state"
         (IN_OCTETS, Given(5.0, ETHERNET1), ("Ethernet1/1", Metric.RX_BYTES, NO_INDEX, 5)),
         (STATE + "counters.in-octets", Given(5, {"name": "e1"}), ("e1", Metric.RX_BYTES, NO_INDEX, 5)),
         (STATE + "oper-status_info", Given(1, DOWN), ("e1", Metric.OPER_UP, NO_INDEX, 0)),
+        (IN_OCTETS, Given(2.0**60, ETHERNET1), ("Ethernet1/1", Metric.RX_BYTES, NO_INDEX, 2.0**60)),
+        (IN_OCTETS, Given(1.0, ETHERNET1 | {"value": "7"}), ("Ethernet1/1", Metric.RX_BYTES, NO_INDEX, 7)),
+        (OPER_STATUS, Given(1.0, ETHERNET1 | {"value": "DOWN"}), ("Ethernet1/1", Metric.OPER_UP, NO_INDEX, 0)),
         (STATE + "mtu", Given(5, {"name": "e1"}), None),
         # snmpreceiver
         ("ifHCInOctets", Given(5, {"ifName": "Eth1"}), ("Eth1", Metric.RX_BYTES, NO_INDEX, 5)),
@@ -159,29 +163,6 @@ async def test_high_frequency_telemetry_is_one_reading_a_second_with_the_peak_of
         assert now.of(Metric.QUEUE_WATERMARK_BYTES) == [90_000, 0, 0]
         assert now.of(Metric.QUEUE_DEPTH_BYTES) == [0, 0, 0]
         assert now.of(Metric.TX_BYTES) == [900_000, 1_801_000, 1_999_000]
-
-
-async def test_a_relay_sends_for_the_targets_that_its_resources_or_points_name() -> None:
-    """Others are rejected with the name; dcgm-exporter's points name their host."""
-    gpu = {"pci_bus_id": "00000000:9B:00.0", "Hostname": "gpu1.example.net"}
-    relay = {"name": "otelcol", "addresses": ["192.0.2.1"], "relay": True}
-    async with sending(relay, {"name": "leaf1", "node": "sw-1"}, {"name": "gpu1"}) as now:
-        assert await now.send({OUT: [Given(1.0, SWP1)]}, resource={"net.host.name": "SW-1"}) == Answer()
-        refused = await now.send({OUT: [Given(1.0, SWP1)]}, resource={"host.name": "leaf9"})
-        assert (refused.rejected, "'leaf9'" in refused.message) == (1, True)
-        exporter = {"server.address": "10.0.0.9", "service.name": "dcgm"}
-        metrics = {"DCGM_FI_DEV_GPU_UTIL": [Given(50.0, gpu)], OUT: [Given(1.0, SWP1)]}
-        assert (await now.send(metrics, resource=exporter)).rejected == 1
-        assert now.of(Metric.TX_BYTES) == [1]
-        assert now.values("gpu1") == [("0000:9b:00.0", Metric.GPU_UTILIZATION_RATIO, NO_INDEX, 0.5)]
-
-
-async def test_a_device_may_not_name_itself_as_another() -> None:
-    """An undeclared relay would mix the ports of its devices."""
-    async with sending() as now:
-        assert await now.send({OUT: [Given(1.0, SWP1)]}, resource={"net.host.name": "leaf1"}) == Answer()
-        refused = await now.send({OUT: [Given(1.0, SWP1)]}, resource={"net.host.name": "leaf2"})
-        assert refused.rejected == 1 and "expected: leaf1" in refused.message
 
 
 async def test_histograms_are_accepted_and_unknown_names_too() -> None:
