@@ -1,6 +1,8 @@
 """Tests of the plan of a demo: its faults are apart from each other, and have their truth."""
 
 import random
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,3 +84,17 @@ def test_the_written_files_are_read_back(tmp_path: Path) -> None:
     head, *rows = written.truth.read_text().splitlines()
     assert head == "start,end,condition,device,port,tolerance_s"
     assert len(rows) == len(truth_rows(faults))
+
+
+@pytest.mark.parametrize(("option", "code"), [("--help", 0), ("--no-such", 2)])
+def test_an_option_prints_a_text_and_starts_nothing(
+    option: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option was taken for the name of the folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["lab.servers", option])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("lab.servers", run_name="__main__")
+    printed = capsys.readouterr()
+    assert ended.value.code == code and "usage: python -m lab.servers" in printed.out + printed.err
+    assert list(tmp_path.iterdir()) == []
