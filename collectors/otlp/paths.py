@@ -4,6 +4,7 @@ gnmic joins the steps of a path by underscores and prefixes keys with their elem
 `openconfig.` and the steps, and `..._info` for a text. Both write a text as the attribute `value` of a point that is 1.
 """
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -13,6 +14,10 @@ from collectors.otlp.tables import LONGEST_NAME, Place, Rule
 from streams.wire.models import RowKind
 
 _DOTTED, _INFO, _VALUE = "openconfig.", "_info", "value"
+_PORTS = "interfaces_"
+"""The begin of a path to which gnmic's `strip-leading-underscore` applies."""
+_ORIGIN = re.compile(r"^[^:]*:(?=_)")
+_MODULE = re.compile(r"openconfig_[a-z0-9_]{1,64}?:")
 _MOST_NAMES = 4096
 
 
@@ -45,6 +50,7 @@ def path_rule(name: str) -> PathRule | None:
     """Return the rule of a name that is a path; None for another name."""
     if name.startswith(_DOTTED):
         return PathRule(f"/{name[len(_DOTTED) :].removesuffix(_INFO).replace('.', '/')}", is_gnmic=False)
-    if name.startswith("_"):
-        return PathRule(name[1:], is_gnmic=True)
+    bare = _MODULE.sub("", _ORIGIN.sub("", name))
+    if bare.startswith(("_", _PORTS)):
+        return PathRule(bare.removeprefix("_"), is_gnmic=True)
     return None

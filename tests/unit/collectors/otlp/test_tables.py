@@ -25,6 +25,7 @@ TC3 = {"interface": "swp1", "tc": "3"}
 SAI = "sai_counter_type_{}_stat_{}".format
 ETHERNET1 = {"interface_name": "Ethernet1/1"}
 IN_OCTETS = "_interfaces_interface_state_counters_in_octets"
+FCS_ERRORS = "_openconfig_interfaces:interfaces_interface_openconfig_if_ethernet:ethernet_state_counters_in_crc_errors"
 OPER_STATUS = "_interfaces_interface_state_oper_status"
 STATE = "openconfig.interfaces.interface.state."
 DOWN = {"name": "e1", "value": "DOWN"}
@@ -56,6 +57,10 @@ CHANNEL = TRANSCEIVER + "physical_channel_state"
         (IN_OCTETS, Given(5.0, ETHERNET1), ("Ethernet1/1", Metric.RX_BYTES, NO_INDEX, 5)),
         (STATE + "counters.in-octets", Given(5, {"name": "e1"}), ("e1", Metric.RX_BYTES, NO_INDEX, 5)),
         (STATE + "oper-status_info", Given(1, DOWN), ("e1", Metric.OPER_UP, NO_INDEX, 0)),
+        (IN_OCTETS[1:], Given(5, ETHERNET1), ("Ethernet1/1", Metric.RX_BYTES, NO_INDEX, 5)),
+        ("openconfig:" + IN_OCTETS, Given(5, ETHERNET1), ("Ethernet1/1", Metric.RX_BYTES, NO_INDEX, 5)),
+        (FCS_ERRORS, Given(5, ETHERNET1), ("Ethernet1/1", Metric.RX_FCS_ERRORS, NO_INDEX, 5)),
+        ("some:" + IN_OCTETS[1:], Given(5, ETHERNET1), None),
         (IN_OCTETS, Given(2.0**60, ETHERNET1), ("Ethernet1/1", Metric.RX_BYTES, NO_INDEX, 2.0**60)),
         (IN_OCTETS, Given(1.0, ETHERNET1 | {"value": "7"}), ("Ethernet1/1", Metric.RX_BYTES, NO_INDEX, 7)),
         (OPER_STATUS, Given(1.0, ETHERNET1 | {"value": "DOWN"}), ("Ethernet1/1", Metric.OPER_UP, NO_INDEX, 0)),
