@@ -1,4 +1,4 @@
-"""What a sender sends is stored of the device that its resource or its point names, if it may send for it."""
+"""A point is stored for the device that its resource or the point itself names, if its sender may send for it."""
 
 import itertools
 from typing import Any
