@@ -235,7 +235,7 @@ class Receiver:
             if not found and (path := path_rule(name)) is not None:
                 found = (path,)
             if group.device is None and group.is_named:
-                # A relay's resource that names no target is of an exporter, if its table says that points name theirs.
+                # A relay's resource that names no target is of an exporter, if in its table points name theirs.
                 found = tuple(rule for rule in found if rule.device and sender.identity.is_relay)
                 if not found:
                     refused.add(group.why, len(points))
