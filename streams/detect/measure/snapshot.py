@@ -155,7 +155,7 @@ def _pack_readings(
         per_cell = _exchange(block, encoder, places, newest, [[], []])
         layout: BlockLayout = block.layout
         own_head = [layout.row_kind, layout.counters, layout.gauges, layout.rows, layout.has_per_cell_times]
-        blocks.append([*own_head, len(own), per_cell])
+        blocks.append([*own_head, len(own), per_cell, *([True] if layout.has_many_nics else ())])
     history = pack_history((slot.history for slot in ordered), encoder)
     return {"rows": list(rows), "blocks": blocks, "history": history}
 
@@ -163,9 +163,11 @@ def _pack_readings(
 def _unpack_readings(head: dict[str, Any], owners: list[Owner], readings: ReadingStore, decoder: ArrayDecoder) -> None:
     """Fill an empty store; `owners` are the sources by their numbers."""
     rows = [tuple(names) for names in head["rows"]]
-    for kind, counters, gauges, height, has_per_cell_times, count, per_cell in head["blocks"]:
+    for kind, counters, gauges, height, has_per_cell_times, count, per_cell, *has_rails in head["blocks"]:
         layout = BlockLayout(RowKind(kind), _columns(counters), _columns(gauges), height, has_per_cell_times)
-        block = readings.block(layout)
+        block = target = readings.block(layout)
+        if layout.has_many_nics and not has_rails:  # 0.2.0 has no mark, and no windows of these counters
+            block = DeviceBlock(layout, readings.spec, has_rails=False)
         newest = decoder.take("i8", count)
         numbers, names = decoder.take("i8", count).tolist(), decoder.take("i8", count).tolist()
         indices = block.add_all(count)
@@ -173,6 +175,8 @@ def _unpack_readings(head: dict[str, Any], owners: list[Owner], readings: Readin
         for index, newest_ns, number, name in zip(indices.tolist(), newest.tolist(), numbers, names, strict=True):
             device, source = owners[number]
             slot = DeviceSlot(device, source, rows[name], block, index, newest_ns)
+            if block is not target:
+                target.move_in(slot, slot.rows)
             readings.slots[device, source, layout.row_kind] = slot
     unpack_history(head["history"], (slot.history for slot in readings.slots.values()), decoder)
 

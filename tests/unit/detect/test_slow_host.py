@@ -13,6 +13,7 @@ from streams.detect.detectors.rail_degraded.hosts import HostsState, add_host_ra
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
+from streams.fabric.clos import PlanesAt
 from streams.fabric.topology import Topology
 from streams.report.job.impact import domain_of
 from streams.wire.models import Cause, Condition, Finding, HostRates, Samples, Severity, Source, Status
@@ -20,6 +21,12 @@ from tests.worlds.observations import after, at, last, samples
 from tests.worlds.small_world import findings, play
 
 TOP = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
+EIGHT_PLANES = Topology(
+    demo_fabric.inventory(
+        DemoShape(pods=1, hosts=6, planes=8, spines=1, uplinks=1, planes_at=PlanesAt.NICS), at(0)
+    )
+)  # fmt: skip
+"""Each host has 64 NIC ports, more than a small switch."""
 HOSTS = tuple(f"pod1-host{n}" for n in range(1, 7))
 JOB, OTHER = HOSTS[:5], HOSTS[5]
 """The demo's jobs: five hosts of one, and one host of another."""
@@ -166,43 +173,61 @@ def test_order_and_repetition_decide_nothing() -> None:
 
 
 Growth = Mapping[Metric, float]
-"""Of a counter of all rails of the host, a second."""
+"""Of a counter of all ports of the host: of bytes as a share of the usual rate, of others a second."""
+
+BYTES = (Metric.TX_BYTES, Metric.RX_BYTES)
 
 
-def readings(growth: Growth, spans: tuple[float, float] = (480, 900), until: int = 1500) -> Iterator[Samples]:
-    """Yield the readings of the NICs of all hosts; the host BAD has other growth within the interval."""
+def readings(
+    growth: Growth, top: Topology = TOP, spans: tuple[float, float] = (480, 900), until: int = 1500
+) -> Iterator[Samples]:
+    """Yield the readings of the NICs of all hosts, at half of their speed; BAD has other growth within the interval."""
+    speed = float(top.links_of[BAD][0].speed_bps or 0)
     usual: dict[Metric, float] = {
-        Metric.TX_BYTES: RATE / 8, Metric.RX_BYTES: RATE / 8, Metric.LOCAL_ACK_TIMEOUTS: 0.0,
+        Metric.TX_BYTES: speed / 16, Metric.RX_BYTES: speed / 16, Metric.LOCAL_ACK_TIMEOUTS: 0.0,
         Metric.PCIE_STALLED_READ_SECONDS: 0.0,
     }  # fmt: skip
+    slow_by = {metric: share * usual[metric] for metric, share in growth.items() if metric in BYTES}
+    during_per_s = {**usual, **growth, **slow_by}
     for t in range(0, until, 10):
         for host in HOSTS:
             during = max(0.0, min(t, spans[1]) - spans[0]) if host == BAD else 0.0
-            ports = [link.lower.port for link in TOP.links_of[host]]
+            ports = [link.lower.port for link in top.links_of[host]]
             cells: dict[Metric, dict[str, float | None]] = {
-                metric: dict.fromkeys(
-                    ports, float(int(1e6 + per_s * (t - during) + growth.get(metric, per_s) * during)))
+                metric: dict.fromkeys(ports, float(int(1e6 + per_s * (t - during) + during_per_s[metric] * during)))
                 for metric, per_s in usual.items()
-            }  # fmt: skip
+            }
             gauges: dict[Metric, dict[str, float | None]] = {
-                Metric.SPEED_BPS: dict.fromkeys(ports, SPEED), Metric.OPER_UP: dict.fromkeys(ports, 1.0),
+                Metric.SPEED_BPS: dict.fromkeys(ports, speed), Metric.OPER_UP: dict.fromkeys(ports, 1.0),
                 Metric.ADMIN_UP: dict.fromkeys(ports, 1.0),
             }  # fmt: skip
             yield samples(host, t, cells | gauges, source=Source.SOURCE_NIC)
 
 
+FABRICS = pytest.mark.parametrize("top", [TOP, EIGHT_PLANES], ids=["one plane", "eight planes"])
+
+
+@FABRICS
+def test_a_host_that_sends_half_and_receives_as_before_is_not_slow(top: Topology) -> None:
+    """The direction with more bytes counts."""
+    assert findings(play(readings({Metric.TX_BYTES: 0.5}, top), top)) == []
+
+
 @pytest.mark.parametrize(
     ("growth", "cause", "severity"),
     [
-        ({Metric.TX_BYTES: RATE / 16, Metric.RX_BYTES: RATE / 16}, Cause.HOST, Severity.INFO),
+        ({Metric.TX_BYTES: 0.5, Metric.RX_BYTES: 0.5}, Cause.HOST, Severity.INFO),
         ({Metric.PCIE_STALLED_READ_SECONDS: 0.6}, Cause.PCIE, Severity.CRITICAL),
         ({Metric.LOCAL_ACK_TIMEOUTS: 5.0}, Cause.HOST, Severity.CRITICAL),
     ],
     ids=["bytes", "pcie", "retransmits"],
 )
-def test_all_stages_find_it_and_blame_the_host_alone(growth: Growth, cause: Cause, severity: Severity) -> None:
+@FABRICS
+def test_all_stages_find_it_and_blame_the_host_alone(
+    top: Topology, growth: Growth, cause: Cause, severity: Severity
+) -> None:
     """From counters of the NICs; rails that count the same are its children, and no fault of the network is found."""
-    found = findings(play(readings(growth), TOP))
+    found = findings(play(readings(growth, top), top))
     (root,) = (one for one in found if not one.parent_id)
     assert (root.condition, root.subject.id, root.cause, root.severity) == (
         Condition.RAIL_DEGRADED, f"device:{BAD}", cause, severity,

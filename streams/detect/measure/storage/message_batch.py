@@ -15,7 +15,12 @@ from streams.detect.measure.storage.column_store import (
     Times,
 )
 from streams.detect.measure.storage.reading_history import ReadingHistory, TransitionUpdate
-from streams.detect.measure.storage.window_store import WindowSpec, WindowStore, make_windows
+from streams.detect.measure.storage.window_store import (
+    WindowSpec,
+    WindowStore,
+    has_many_nics,
+    make_windows,
+)
 from streams.fabric.topology import Topology
 from streams.wire.bounds import MAX_TIME_NS
 from streams.wire.models import RowKind, Samples, Source
@@ -35,6 +40,11 @@ class BlockLayout:
     rows: int
     has_per_cell_times: bool = False
 
+    @property
+    def has_many_nics(self) -> bool:
+        """Return whether snapshots of version 0.2.0 have no rails of these devices."""
+        return has_many_nics(self.counters, self.rows)
+
 
 Mapped = tuple[ColumnMapping, Cells]
 """The columns of tables, and their values."""
@@ -43,11 +53,11 @@ Mapped = tuple[ColumnMapping, Cells]
 class DeviceBlock:
     """The last readings of the devices of one layout."""
 
-    def __init__(self, layout: BlockLayout, spec: WindowSpec) -> None:
+    def __init__(self, layout: BlockLayout, spec: WindowSpec, *, has_rails: bool = True) -> None:
         self.layout = layout
         self.counters = ColumnStore(layout.counters, layout.rows, "u8")
         self.gauges = ColumnStore(layout.gauges, layout.rows, "f8")
-        self.windows = make_windows(layout.row_kind, self.counters, self.gauges, spec)
+        self.windows = make_windows(layout.row_kind, self.counters, self.gauges, spec, has_rails=has_rails)
         self.parts = self.counters, self.gauges, *(() if self.windows is None else self.windows.parts)
         self._free: list[int] = []
         self._size = 0

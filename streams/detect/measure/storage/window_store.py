@@ -47,14 +47,18 @@ CONTEXT = frozenset(
 )  # fmt: skip
 """Counters that grow on a healthy port, sent together with errors."""
 
-RAILS = (
-    Metric.RX_BYTES, Metric.TX_BYTES, Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS,
-    Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS,
+_OF_NICS = (
+    Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS, Metric.PCIE_STALLED_READ_SECONDS,
+    Metric.PCIE_STALLED_WRITE_SECONDS,
 )  # fmt: skip
+"""Counters that no switch has."""
+
+RAILS = (Metric.RX_BYTES, Metric.TX_BYTES, *_OF_NICS)
 """Counters by which rails are compared, sent for all ports of a host."""
 
 _HOST_PORTS = 32
-"""No host has more. For a device with more, a switch, RAILS are not stored: they are a third of the cost of windows."""
+"""More ports without a counter of NICs are a switch: its RX_BYTES are not stored, because they are a part of the cost
+of windows. A host of eight rails on eight planes has 64."""
 
 OPTICS = (Metric.RX_POWER_DBM, Metric.TX_POWER_DBM, Metric.MEDIA_SNR_DB, Metric.HOST_SNR_DB)
 LEVELS = frozenset({Metric.PRE_FEC_BER, Metric.MODULE_TEMPERATURE_C, *OPTICS})
@@ -248,13 +252,24 @@ class WindowStore(DeviceArrays):
             columns.exchange(codec, places, newest, self.pending[places] != NONE)
 
 
-def make_windows(kind: RowKind, counters: ColumnStore, gauges: ColumnStore, spec: WindowSpec) -> WindowStore | None:
-    """Return the windows of a block; None if its rows are not ports, or it has none of the columns."""
+def has_many_nics(counters: Collection[Column], rows: int) -> bool:
+    """Return whether a block is of hosts that have more ports than version 0.2.0 accepted of a host."""
+    return rows > _HOST_PORTS and any(metric in _OF_NICS for metric, _ in counters)
+
+
+def make_windows(
+    kind: RowKind, counters: ColumnStore, gauges: ColumnStore, spec: WindowSpec, *, has_rails: bool
+) -> WindowStore | None:
+    """Return the windows of a block; None if its rows are not ports, or it has none of the columns.
+
+    Without `has_rails`, those of version 0.2.0, which stored no rails of hosts with many NICs.
+    """
     if kind is not RowKind.ROW_KIND_PORT:
         return None
     derived = BER not in gauges.index_of and all(column in counters.index_of for column in FEC)
     compared = ERRORS | CONTEXT | ({metric for metric, _ in FEC} if derived else set())
-    compared |= set(RAILS) if counters.rows <= _HOST_PORTS else {Metric.TX_BYTES}  # by which uplinks are compared
+    is_host = counters.rows <= _HOST_PORTS or (has_rails and has_many_nics(counters.columns, counters.rows))
+    compared |= set(RAILS) if is_host else {Metric.TX_BYTES}  # by which uplinks are compared
     own = WindowColumns(counters, compared), WindowColumns(gauges, {Metric.SPEED_BPS}, LEVELS)
     if not (own[0].columns or own[1].columns):
         return None
