@@ -90,10 +90,10 @@ def select_rails(params: DetectParams, closed: ClosedWindows, rails: RailReading
 
 
 def host_rates(
-    params: DetectParams, closed: ClosedWindows, rails: RailReadings
+    params: DetectParams, closed: ClosedWindows, rails: RailReadings, numbers_of_rails: Values
 ) -> Iterator[tuple[int, HostRows, list[int]]]:
     """Yield the traffic of hosts by number of the window, with the index of each; omits hosts without bytes."""
-    rows = host_rows(params.rail, rails.read, rails.seconds, rails.speeds)
+    rows = host_rows(params.rail, rails.read, rails.seconds, rails.speeds, numbers_of_rails)
     known = _is_known(rails.since_ns, rails.at_ns) & ~np.isnan(rows.rate)
     numbers = closed.numbers[rails.hosts]
     for number in np.unique(numbers[known]).tolist():

@@ -87,8 +87,10 @@ class _Peers(NamedTuple):
     group: PeerGroup
     speeds: _Array
     """The speeds of its ports: NaN for other ports, 0 if unknown."""
+    rails: _Array | None = None
+    """The numbers of the rails of a host's ports; NaN for other ports."""
     sprayed: _Array | None = None
-    """The numbers of the rails of a host's ports below switches that spray packets; None if it has none."""
+    """As `rails`, of the ports below switches that spray packets; None if it has none."""
 
 
 class WindowSender:
@@ -124,7 +126,7 @@ class WindowSender:
             speeds = np.stack([peers.speeds for peers in of_group])
             if group is PeerGroup.HOST_RAILS:
                 rails = read_rails(closed, own, speeds, self.plausibility)
-                self._add_host_rates(closed, rails, [peers.sprayed for peers in of_group])
+                self._add_host_rates(closed, rails, of_group)
                 reports = select_rails(self._params, closed, rails)
             else:
                 reports = select_uplinks(self._params, closed, own, speeds, self.plausibility)
@@ -134,16 +136,17 @@ class WindowSender:
                 found.append((message.number, self._peer_window(message.slot, number, peer, group)))
         return found
 
-    def _add_host_rates(self, closed: ClosedWindows, rails: RailReadings, sprayed: Sequence[_Array | None]) -> None:
+    def _add_host_rates(self, closed: ClosedWindows, rails: RailReadings, of_hosts: Sequence[_Peers]) -> None:
         place = {window: n for n, window in enumerate(rails.hosts)}
-        for number, rows, own in host_rates(self._params, closed, rails):
+        numbers = np.stack([peers.rails for peers in of_hosts if peers.rails is not None])
+        for number, rows, own in host_rates(self._params, closed, rails, numbers):
             slots = [closed.messages[window].slot for window in own]
             for source in {slot.source for slot in slots}:
                 of_source = [n for n, slot in enumerate(slots) if slot.source is source]
                 hosts = [slots[n].device for n in of_source]
                 retries: list[tuple[str, str, float]] = []
                 for n in of_source:
-                    planes = sprayed[place[own[n]]]
+                    planes = of_hosts[place[own[n]]].sprayed
                     if planes is not None and rows.retransmitting[n]:
                         found = retransmitting_ports(self._params, rails, place[own[n]], planes)
                         retries += [(slots[n].device, self._port(slots[n], row), ratio) for row, ratio in found]
@@ -181,16 +184,17 @@ class WindowSender:
         if device is None or device.kind not in ("host", "switch"):
             return None
         is_host = device.kind == "host"
-        speeds, sprayed = np.full((2, len(slot.rows)), np.nan)
+        speeds, rails, sprayed = np.full((3, len(slot.rows)), np.nan)
         for n, row in enumerate(slot.rows):
             link = self._topology.link_at(self._topology.resolve_port(slot.device, row))
             if link is None:
                 continue
             if is_host and link.rail is not None:
-                speeds[n], upper = link.speed_bps or 0.0, self._topology.devices.get(link.upper.device)
+                speeds[n], rails[n] = link.speed_bps or 0.0, link.rail
+                upper = self._topology.devices.get(link.upper.device)
                 sprayed[n] = link.rail if upper is not None and upper.is_sprayed else np.nan
             elif not is_host and link.is_uplink and link.lower.device == slot.device:
                 speeds[n] = link.speed_bps or 0.0
         if is_host:
-            return _Peers(PeerGroup.HOST_RAILS, speeds, None if np.isnan(sprayed).all() else sprayed)
+            return _Peers(PeerGroup.HOST_RAILS, speeds, rails, None if np.isnan(sprayed).all() else sprayed)
         return _Peers(PeerGroup.SWITCH_UPLINKS, speeds) if np.count_nonzero(~np.isnan(speeds)) > 1 else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,12 @@ from lab.world.demo_fabric import DemoShape
 from streams.detect.detector import JobDomain
 from streams.detect.detectors.rail_degraded import DETECTOR
 from streams.detect.detectors.rail_degraded.hosts import HostsState, add_host_rates, evaluate_hosts
+from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.clos import PlanesAt
-from streams.fabric.topology import Topology
+from streams.fabric.topology import Topology, TopologyLink
 from streams.report.job.impact import domain_of
 from streams.wire.models import Cause, Condition, Finding, HostRates, Samples, Severity, Source, Status
 from tests.worlds.observations import after, at, last, samples
@@ -179,9 +181,12 @@ BYTES = (Metric.TX_BYTES, Metric.RX_BYTES)
 
 
 def readings(
-    growth: Growth, top: Topology = TOP, spans: tuple[float, float] = (480, 900), until: int = 1500
+    growth: Growth, top: Topology = TOP, counted: Callable[[TopologyLink], bool] = lambda _: True, until: int = 1500
 ) -> Iterator[Samples]:
-    """Yield the readings of the NICs of all hosts, at half of their speed; BAD has other growth within the interval."""
+    """Yield the readings of the NICs of all hosts, at half of their speed; BAD has other growth within seven minutes.
+
+    Ports that are not `counted` have counters of bytes alone.
+    """
     speed = float(top.links_of[BAD][0].speed_bps or 0)
     usual: dict[Metric, float] = {
         Metric.TX_BYTES: speed / 16, Metric.RX_BYTES: speed / 16, Metric.LOCAL_ACK_TIMEOUTS: 0.0,
@@ -191,12 +196,17 @@ def readings(
     during_per_s = {**usual, **growth, **slow_by}
     for t in range(0, until, 10):
         for host in HOSTS:
-            during = max(0.0, min(t, spans[1]) - spans[0]) if host == BAD else 0.0
-            ports = [link.lower.port for link in top.links_of[host]]
+            during = max(0.0, min(t, 900) - 480) if host == BAD else 0.0
+            links = top.links_of[host]
+            ports = [link.lower.port for link in links]
             cells: dict[Metric, dict[str, float | None]] = {
-                metric: dict.fromkeys(ports, float(int(1e6 + per_s * (t - during) + during_per_s[metric] * during)))
+                metric: {
+                    link.lower.port: float(int(1e6 + per_s * (t - during) + during_per_s[metric] * during))
+                    if metric in BYTES or counted(link) else None
+                    for link in links
+                }
                 for metric, per_s in usual.items()
-            }
+            }  # fmt: skip
             gauges: dict[Metric, dict[str, float | None]] = {
                 Metric.SPEED_BPS: dict.fromkeys(ports, speed), Metric.OPER_UP: dict.fromkeys(ports, 1.0),
                 Metric.ADMIN_UP: dict.fromkeys(ports, 1.0),
@@ -235,3 +245,37 @@ def test_all_stages_find_it_and_blame_the_host_alone(
     assert {one.condition for one in found} == {Condition.RAIL_DEGRADED}
     assert {one.parent_id for one in found if one is not root} <= {root.id}
     assert root.status is Status.RESOLVED
+
+
+RELEASED = Path(__file__).parents[2] / "contract" / "upgrade" / "states"
+TIMEOUTS: Growth = {Metric.LOCAL_ACK_TIMEOUTS: 5.0}
+
+
+def test_counters_of_a_rail_count_for_all_of_its_planes() -> None:
+    """A NIC has them at one of its ports: eight such rails are a slow host, one of them is a rail."""
+    eight = findings(play(readings(TIMEOUTS, EIGHT_PLANES, lambda link: link.plane == 0), EIGHT_PLANES))
+    (root,) = (one for one in eight if one.subject.role == "host")
+    assert (root.subject.id, root.cause, root.severity) == (f"device:{BAD}", Cause.HOST, Severity.CRITICAL)
+    one_rail = readings(TIMEOUTS, EIGHT_PLANES, lambda link: link.plane == 0 and link.rail == 1)
+    assert {one.subject.role for one in findings(play(one_rail, EIGHT_PLANES))} == {"rail"}
+
+
+def test_a_snapshot_without_counters_of_hosts_with_many_nics_is_restored() -> None:
+    """Written by version 0.2.0 in a minute with retransmits: its traffic is continued, the next minute has them."""
+    own = Measure(DetectParams())
+    own.start_epoch(1)
+    own.set_topology(EIGHT_PLANES)
+    own.restore((RELEASED / "0.2.0" / "measure-of-64-nics.bin").read_bytes())
+    assert own.watermark_ns == at(540)
+    later = [
+        sample for sample in readings(TIMEOUTS, EIGHT_PLANES) if sample.device == BAD and sample.sampled_at_ns > at(540)
+    ]
+    sent = [output.message for sample in later[:30] for output in own.process([sample])]
+    rates_of = [one for one in sent if isinstance(one, HostRates)]
+    assert [(after(one.begin_ns), one.retransmitting) for one in rates_of[:3]] == [
+        (500, (0,)),
+        (560, (64,)),
+        (620, (64,)),
+    ]
+    speed = float(EIGHT_PLANES.links_of[BAD][0].speed_bps or 0)
+    assert [one.rate_bps for one in rates_of[:3]] == [pytest.approx((speed / 2,))] * 3

@@ -143,22 +143,39 @@ class HostRows(NamedTuple):
     retransmitting: Values
 
 
-def host_rows(params: RailParams, read: Mapping[Metric, Values], seconds: Values, speeds: Values) -> HostRows:
-    """Return the rates of each host; arguments as in `suspect_rails`."""
+def host_rows(
+    params: RailParams, read: Mapping[Metric, Values], seconds: Values, speeds: Values, rails: Values
+) -> HostRows:
+    """Return the rates of each host; arguments as in `suspect_rails`, and the number of each port's rail."""
     is_rail, per_s = ~np.isnan(speeds), seconds[:, None]
     none = np.full(speeds.shape, np.nan)
     rate = _rates(read, seconds, speeds)
     line = np.fmax(speeds, read.get(Metric.SPEED_BPS, none))
     line[~is_rail | ~(line > 0)] = np.nan
-    rails = (~np.isnan(rate)).sum(axis=1)
+    count = (~np.isnan(rate)).sum(axis=1)
     ordered = np.sort(rate, axis=1)  # NaN last
-    upper = ordered[np.arange(len(rate)), np.minimum(rails // 2, max(0, rate.shape[1] - 1))]
+    upper = ordered[np.arange(len(rate)), np.minimum(count // 2, max(0, rate.shape[1] - 1))]
     beyond = {
-        metric: is_rail & (read.get(metric, none) / per_s >= limit) for metric, limit in limits_of(params).items()
+        metric: is_rail & (_of_whole_rails(read.get(metric, none), rails) / per_s >= limit)
+        for metric, limit in limits_of(params).items()
     }
     stalled = np.any([beyond[metric] for metric in PCIE_STALLS], axis=0).sum(axis=1)
     retransmitting = np.any([beyond[metric] for metric in RETRANSMITS], axis=0).sum(axis=1)
-    return HostRows(upper, np.nan_to_num(median_of(line)[:, 0]), rails, stalled, retransmitting)
+    return HostRows(upper, np.nan_to_num(median_of(line)[:, 0]), count, stalled, retransmitting)
+
+
+def _of_whole_rails(counted: Values, rails: Values) -> Values:
+    """Return a counter of all ports: one that only one port of a rail with several planes has is the whole rail's."""
+    missing = np.isnan(counted) & ~np.isnan(rails)
+    if not missing.any() or missing.all():
+        return counted
+    found = counted.copy()
+    for rail in np.unique(rails[missing]).tolist():
+        own = np.where(rails == rail, counted, np.nan)
+        is_single = (~np.isnan(own)).sum(axis=1) == 1
+        whole = np.fmax.reduce(own, axis=1, initial=np.nan)
+        found = np.where(missing & (rails == rail) & is_single[:, None], whole[:, None], found)
+    return found
 
 
 def median_of(values: Values) -> Values:
