@@ -57,8 +57,8 @@ RAILS = (Metric.RX_BYTES, Metric.TX_BYTES, *_OF_NICS)
 """Counters by which rails are compared, sent for all ports of a host."""
 
 _HOST_PORTS = 32
-"""More ports without a counter of NICs are a switch: its RX_BYTES are not stored, because they are a part of the cost
-of windows. A host of eight rails on eight planes has 64."""
+"""A device with more ports and no counter of NICs is a switch, of which only TX_BYTES are compared: its RX_BYTES would
+cost as much again. A host of eight rails on eight planes has 64 ports."""
 
 OPTICS = (Metric.RX_POWER_DBM, Metric.TX_POWER_DBM, Metric.MEDIA_SNR_DB, Metric.HOST_SNR_DB)
 LEVELS = frozenset({Metric.PRE_FEC_BER, Metric.MODULE_TEMPERATURE_C, *OPTICS})
