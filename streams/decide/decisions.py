@@ -185,7 +185,13 @@ def _review(core: Core, case: Case) -> _Review | None:
             core.schedule(finding.id, again_ns)
         return review if finding.observed_at_ns > remedy.since_ns and core.now_ns >= again_ns else None
     inputs = rule.action, finding.severity, finding.cause
-    return None if case.decided == inputs or inputs in case.rejected else review
+    if inputs in case.rejected:
+        # Else the next attempt, decided for another severity, would be approved as soon as its guards pass.
+        leads = remedy is not None and remedy.finding is not None and remedy.finding.id == finding.id
+        if remedy is not None and leads and remedy.state in NOT_BEGUN and not remedy.rejected:
+            withdraw(core, remedy, finding, "a person rejected its action, severity and cause before")
+        return None
+    return None if case.decided == inputs else review
 
 
 def _pause_ns(core: Core, remedy: Remedy) -> int:

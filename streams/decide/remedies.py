@@ -122,7 +122,7 @@ def move(core: Core, remedy: Remedy, event: Event, reason: str, actor: str = ACT
     remedy.record = replace(remedy.record, state=after, reason=reason, actor=actor, **changes)
     remedy.record = core.emit(remedy.record, is_open=after is not State.CLOSED)
     if after is State.CLOSED:
-        _close(core, remedy)
+        _close(core, remedy, before)
     else:
         index(core, remedy)
     return True
@@ -140,8 +140,11 @@ def _change_isolation(core: Core, remedy: Remedy, event: Event, after: State) ->
         _isolate(core, remedy)
 
 
-def _close(core: Core, remedy: Remedy) -> None:
+def _close(core: Core, remedy: Remedy, before: State) -> None:
     """Remove a closed remediation from the open ones; it is retained while automation may act on it or answer."""
+    if before is State.PROBATION:  # a finding that was open before the return was not decided meanwhile
+        for identity in remedy.record.finding_ids:
+            core.schedule(identity, core.now_ns)
     del core.state.remedies[remedy.id]
     may_begin = remedy.was_approved and not remedy.accepted_by and remedy.record.action is not Action.OBSERVE
     may_answer = bool(remedy.accepted_by and not remedy.answered) or bool(remedy.past_orders)

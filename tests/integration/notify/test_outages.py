@@ -72,6 +72,8 @@ def receivers_state(receivers: Receivers) -> tuple[set[Key], dict[Key, Moment]]:
     sent: dict[Key, Moment] = {}
     for (receiver, notification), at in zip(receivers.received, receivers.times, strict=True):
         for alert in notification["alerts"]:
+            if receiver == "digest":  # what is open, once an hour
+                continue
             key = receiver, alert["labels"]["finding_id"]
             firing[key], sent[key] = alert["status"] == "firing", (notification["externalURL"], at)
     return {key for key, is_firing in firing.items() if is_firing}, sent

@@ -231,6 +231,27 @@ def test_a_rejected_finding_is_decided_again_only_if_it_changes() -> None:
     assert (rig.last.state, rig.last.attempt) == (State.APPROVED, 2)
 
 
+def test_an_attempt_ends_when_its_finding_becomes_what_was_rejected() -> None:
+    """Rejected as a warning, decided again as critical but denied, a warning again: no end of a denial approves it."""
+    rig = Rig()
+    rejected(rig)
+    one = next(one for one in rig.read if isinstance(one, Finding))
+    other = Severity.CRITICAL if one.severity is Severity.WARNING else Severity.WARNING
+    rig.process(Control("stop", ControlKind.EXCLUDE, one.subject.id, at(rig.t), at(rig.t + 60), actor="anna"))
+    rig.process(replace(one, revision=2, status=Status.UPDATED, severity=other))
+    rig.advance(11)
+    attempt = rig.last
+    assert attempt.attempt == 2 and attempt.state is State.DENIED
+    rig.process(replace(one, revision=3, status=Status.UPDATED))
+    rig.advance(60)
+    rig.advance(60)
+    after = rig.published[rig.published.index(attempt) :]
+    assert all(record.state is not State.APPROVED for record in after)
+    rig.process(replace(one, revision=4, status=Status.UPDATED, severity=other))
+    rig.advance(11)
+    assert rig.last.state is State.APPROVED
+
+
 def test_the_third_relapse_is_escalated_although_the_state_was_lost_after_the_second() -> None:
     rig = Rig()
     relapsed(rig, 3)
