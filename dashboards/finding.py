@@ -58,7 +58,7 @@ def _link() -> list[Panel]:
             empty=_NO_LINK,
             height=5,
         ),
-        series("Errors of the link", "By kind and end.", link.ERRORS, unit="suffix: /s", empty=_NOT_READ, width=8),
+        series("Errors of the link", "By kind and end.", link.ERRORS, unit="suffix:/s", empty=_NOT_READ, width=8),
         series(
             "Flaps of the link", "How often each end went down, or changed its state.", link.FLAPS, bars=True,
             empty=_NOT_READ, width=8,
@@ -76,8 +76,8 @@ def _answers() -> list[Panel]:
             {
                 "decided_at": moment("Changed"), "action": Column("Action", 120),
                 "state": Column("State", 90, colors=STATES), "verdict": Column("Verdict", 120),
-                "actor": Column("By", 80), "reason": Column("Reason", wrap=True),
-                "constraint": Column("Constraint", 120), "repair_hint": Column("Repair", 215, wrap=True),
+                "actor": Column("By", 90), "constraint": Column("Constraint", 145),
+                "why": Column("Reason, and repair", wrap=True),
             },
             empty="No decision on this finding is known.",
             width=24,

@@ -36,7 +36,7 @@ def _rails() -> list[Panel]:
             queries.ABOUT,
             {"item": Column("Item", 120), "value": Column("Value")},
             empty="The inventory of this time range has no such host.",
-            height=8,
+            height=10,
             width=6,
         ),
         timeline(
@@ -44,7 +44,7 @@ def _rails() -> list[Panel]:
             "The worst open finding of each rail, critical while it is down; unobserved without a sample for a minute.",
             queries.RAILS,
             empty="The inventory has no rail of this host.",
-            height=8,
+            height=10,
             width=18,
         ),
         table(
@@ -52,10 +52,10 @@ def _rails() -> list[Panel]:
             "Each rail with its switch port, its state, and the share of its speed that it sent in two minutes.",
             queries.LINKS_OF_HOST,
             {
-                "rail": Column("Rail", 110, links=to_link()), "port": Column("Port", 120),
+                "rail": Column("Rail", 135, links=to_link()), "port": Column("Port", 95),
                 "switch_port": Column("Switch port"),
-                "state": Column("State", 100, colors=PORT_STATES),
-                "used": Column("Sends", 140, unit="percentunit", gauge=1, decimals=0),
+                "state": Column("State", 90, colors=PORT_STATES),
+                "used": Column("Sends", 110, unit="percentunit", gauge=1, decimals=0),
                 "subject": Column(hidden=True),
             },
             empty="The inventory has no link of this host.",

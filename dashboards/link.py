@@ -90,7 +90,7 @@ def _quality() -> list[Panel]:
             dashed=".*(alarm|warning|forecast|interval).*",
             empty=_NOT_READ,
         ),
-        series("FEC", "What forward error correction repaired, and what it could not.", queries.FEC, unit="suffix: /s",
+        series("FEC", "What forward error correction repaired, and what it could not.", queries.FEC, unit="suffix:/s",
                logarithmic=True, empty=_NOT_READ),
         series(
             "Flaps",
@@ -111,13 +111,13 @@ def _quality() -> list[Panel]:
             empty="No trend of this link is known to reach its limit within a week.",
             height=8,
         ),
-        series("Errors", "By kind and end.", queries.ERRORS, unit="suffix: /s", empty=_NOT_READ),
+        series("Errors", "By kind and end.", queries.ERRORS, unit="suffix:/s", empty=_NOT_READ),
         series(
             "Link-level retry",
             "Frames that each end sends again (LLR of Ultra Ethernet, PLR of InfiniBand), or receives damaged: not"
             " lost. Lost are the frames that a sender discards.",
             queries.RETRIES,
-            unit="suffix: /s",
+            unit="suffix:/s",
             empty="No collector reads a retry of this link in this time range.",
         ),
         series(
@@ -174,8 +174,8 @@ def _traffic() -> list[Panel]:
             queries.REMEDIATIONS,
             {
                 "decided_at": moment("Changed"), "action": Column("Action", 110),
-                "state": Column("State", 90, colors=STATES), "reason": Column("Reason", wrap=True),
-                "repair_hint": Column("Repair", 160), "actor": Column("By", 80),
+                "state": Column("State", 90, colors=STATES), "actor": Column("By", 90),
+                "why": Column("Reason, and repair", wrap=True),
             },
             empty="No decision on this link is known.",
         ),

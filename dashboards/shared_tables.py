@@ -37,10 +37,10 @@ def waiting(query: Query) -> build_table.Panel:
             "decided_at": moment("Since"),
             "action": Column("Action", 120, links=to_finding("finding") | to_link("target")),
             "state": Column("State", 90, colors=STATES), "target": Column("Target", 260, wrap=True),
-            "command": Column("Command", 330, wrap=True), "reason": Column("Reason", wrap=True),
+            "command": Column("Command", 290, wrap=True), "reason": Column("Reason", wrap=True),
             "finding": Column(hidden=True),
         },
         empty="Nothing is known to wait for a person at the end of the time range.",
-        height=6,
+        height=7,
         width=24,
     )  # fmt: skip

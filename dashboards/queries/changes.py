@@ -2,7 +2,7 @@
 
 from dashboards.queries.fabric import CHOSEN
 from dashboards.queries.job import PLACEMENTS
-from dashboards.queries.query import FILTERED, IN_PODS, STATE, Query
+from dashboards.queries.query import FILTERED, IN_PODS, SHORT_REASON, STATE, Query
 
 _DEVICE = f"{IN_PODS} AND ${{device:sqlstring}} IN ('', device)"
 _HOSTS = "concat(toString(uniqExact(device)), ' hosts')"
@@ -38,7 +38,7 @@ CHANGES = Query(
             AND $__timeFilter(arrived_at)
     ) GROUP BY id, status
     UNION ALL SELECT arrived_at AS at, concat(action, ' ', {STATE}) AS what, '' AS severity, subject_id AS subject,
-        reason AS text, finding_ids[1] AS id
+        {SHORT_REASON} AS text, finding_ids[1] AS id
     FROM remediations WHERE $__timeFilter(arrived_at) AND {STATE} != 'shadow'
     UNION ALL SELECT min(arrived_at) AS at, 'inventory' AS what, '' AS severity, left(digest, 12) AS subject,
         concat(toString(count()), ' devices in effect') AS text, '' AS id

@@ -16,6 +16,7 @@ from dashboards.queries.query import (
     OBSERVED_S,
     OPEN,
     POD,
+    REASON,
     STATE,
     VALID,
     WORKS,
@@ -301,9 +302,9 @@ FROM ({_SOURCES}
     ("pod", "device", "source", "last_sample", "silent_for", "reachable", "error"),
 )
 REMEDIATIONS = Query(
-    f"""SELECT decided_at, action, {STATE} AS state, subject_id AS target, reason, {CONSTRAINT} AS constraint,
-    ifNull(concat(toString(round(100 * surviving_capacity_ratio, 1)), ' %'), '') AS surviving, repair_hint
+    f"""SELECT decided_at, action, {STATE} AS state, subject_id AS target, {CONSTRAINT} AS constraint,
+    ifNull(concat(toString(round(100 * surviving_capacity_ratio, 1)), ' %'), '') AS surviving, {REASON} AS why
 FROM {DECIDED}
 WHERE $__timeFilter(decided_at) ORDER BY decided_at DESC LIMIT 200""",
-    ("decided_at", "action", "state", "target", "reason", "constraint", "surviving", "repair_hint"),
+    ("decided_at", "action", "state", "target", "constraint", "surviving", "why"),
 )

@@ -4,7 +4,7 @@ A person types `finding`, the beginning of an id suffices, or a link of another 
 shows the worst open finding, so that it is never blank.
 """
 
-from dashboards.queries.query import CONFIDENCE, KNOWN, LEVEL, LINKS, OPEN, VALID, Query
+from dashboards.queries.query import CONFIDENCE, KNOWN, LEVEL, LINKS, OPEN, VALID, WHOLE_REASON, Query
 
 SHOWN = Query(
     f"""SELECT id FROM (
@@ -60,7 +60,7 @@ ORDER BY started_at, id LIMIT 200""",
     ("severity", "condition", "subject", "summary", "since", "id"),
 )
 ANSWERS = Query(
-    """SELECT decided_at, action, state, verdict, actor, reason, constraint_name AS constraint, repair_hint
-FROM remediations WHERE has(finding_ids, ${shown:sqlstring}) ORDER BY revision DESC LIMIT 100""",
-    ("decided_at", "action", "state", "verdict", "actor", "reason", "constraint", "repair_hint"),
+    f"""SELECT decided_at, action, state, verdict, actor, constraint_name AS constraint, {WHOLE_REASON} AS why
+FROM remediations WHERE has(finding_ids, ${{shown:sqlstring}}) ORDER BY revision DESC LIMIT 100""",
+    ("decided_at", "action", "state", "verdict", "actor", "constraint", "why"),
 )

@@ -12,6 +12,7 @@ from dashboards.queries.query import (
     LINKS,
     OBSERVED_S,
     OPEN,
+    REASON,
     STATE,
     USABLE,
     VALID,
@@ -98,9 +99,9 @@ FINDINGS = findings_where(_IS_LINK)
 FINDING_TIMES = finding_times(_IS_LINK)
 REMEDIATION_TIMES = remediation_times(_IS_LINK)
 REMEDIATIONS = Query(
-    f"""SELECT decided_at, action, {STATE} AS state, reason, repair_hint, actor
+    f"""SELECT decided_at, action, {STATE} AS state, actor, {REASON} AS why
 FROM {DECIDED} WHERE {_IS_LINK} ORDER BY decided_at DESC LIMIT 50""",
-    ("decided_at", "action", "state", "reason", "repair_hint", "actor"),
+    ("decided_at", "action", "state", "actor", "why"),
 )
 FLAPS = rates(
     _ENDS,

@@ -81,6 +81,12 @@ CONSTRAINT = """if(constraint_name = '', '', concat(constraint_name,
         ifNull(concat(', limit ', toString(round(constraint_limit, 3))), '')
     ))"""
 STATE = "if(state = '', verdict, state)"
+SHORT_REASON = "if(lengthUTF8(reason) > 160, concat(leftUTF8(reason, 160), '…'), reason)"
+"""The reason of a decision; one that lists what an actuator restored would fill a panel. The Finding dashboard has it
+whole."""
+# One column, because Grafana fits the height of a row to one column: texts of others would overlap.
+_WITH_REPAIR = "concat({0}, if(repair_hint = '', '', concat('; repair: ', repair_hint)))"
+REASON, WHOLE_REASON = _WITH_REPAIR.format(SHORT_REASON), _WITH_REPAIR.format("reason")
 OBSERVED_S = 60
 """In a timeline, a device counts as observed for this time after a sample."""
 

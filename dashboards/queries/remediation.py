@@ -1,6 +1,6 @@
 """Defines the queries of the Remediation dashboard: decisions and their reasons, surviving capacity, and results."""
 
-from dashboards.queries.query import CONSTRAINT, DECIDED, KNOWN, LINKS, OPEN, STATE, WORKS, Query
+from dashboards.queries.query import CONSTRAINT, DECIDED, KNOWN, LINKS, OPEN, REASON, STATE, WORKS, Query
 
 _OVER = "('closed', 'denied', 'expired', 'shadow', 'failed')"
 COUNTS = Query(
@@ -94,12 +94,12 @@ FROM (
     ("action", "times", "over_after", "came_back"),
 )
 REMEDIATIONS = Query(
-    f"""SELECT decided_at, action, {STATE} AS state, subject_id AS target, reason, {CONSTRAINT} AS constraint,
-    ifNull(concat(toString(round(100 * surviving_capacity_ratio, 1)), ' %'), '') AS surviving, repair_hint, actor,
-    finding_ids[1] AS finding
+    f"""SELECT decided_at, action, {STATE} AS state, subject_id AS target, {CONSTRAINT} AS constraint,
+    ifNull(concat(toString(round(100 * surviving_capacity_ratio, 1)), ' %'), '') AS surviving, actor,
+    {REASON} AS why, finding_ids[1] AS finding
 FROM {DECIDED}
 WHERE $__timeFilter(decided_at) OR {STATE} NOT IN {_OVER} ORDER BY decided_at DESC LIMIT 200""",
-    ("decided_at", "action", "state", "target", "reason", "constraint", "surviving", "repair_hint", "actor", "finding"),
+    ("decided_at", "action", "state", "target", "constraint", "surviving", "actor", "why", "finding"),
 )
 WAITING = Query(
     f"""SELECT decided_at, action, {STATE} AS state, subject_id AS target,

@@ -178,7 +178,7 @@ def _step_color(defaults: Mapping[str, Any], value: float | None) -> str:
 
 
 _SI = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
-_PER_S = {"bps": "b/s", "pps": "p/s", "suffix: /s": "/s", "recps": "rec/s", "rowsps": "rows/s", "bytes": "B"}
+_PER_S = {"bps": "b/s", "pps": "p/s", "suffix:/s": "/s", "recps": "rec/s", "rowsps": "rows/s", "bytes": "B"}
 
 
 def text(value: Any, unit: str, decimals: int | None = None) -> str:
