@@ -239,9 +239,10 @@ class Controls:
             control = self._controls.get(heapq.heappop(self._begins)[1])
             if control is None or _begin_ns(control) > now_ns or has_ended(control, now_ns):
                 continue
-            own = self._in_effect[control.kind].setdefault(self._subject_of(control), {})
+            subject = self._subject_of(control)
+            own = self._in_effect[control.kind].setdefault(subject, {})
             if not own and control.kind is ControlKind.MAINTENANCE:
-                self._changes.append((control.subject_id, 1))
+                self._changes.append((subject, 1))
             own[control.id] = control
             if control.until_ns is not None:
                 heapq.heappush(self._ends, (control.until_ns, control.id))
@@ -253,7 +254,8 @@ class Controls:
     def _active(self, kind: ControlKind, names: Iterable[str], now_ns: int) -> Control | None:
         self._advance(now_ns)
         subjects = self._in_effect[kind]
-        return next((control for name in names for control in subjects.get(name, {}).values()), None)
+        found = (control for name in names for control in subjects.get(name, {}).values())
+        return min(found, key=lambda control: control.id, default=None)  # a successor has them in another order
 
 
 def _is_newer(control: Control, known: Control) -> bool:

@@ -48,6 +48,17 @@ def test_a_snapshot_has_the_controls_but_not_that_all_are_known() -> None:
     assert not other.loaded and other.kill_switch(NOW) is not None
 
 
+@pytest.mark.parametrize("kind", [ControlKind.EXCLUDE, ControlKind.MAINTENANCE])
+def test_a_successor_names_the_same_of_several_controls(kind: ControlKind) -> None:
+    """Between the arrivals of two controls the first took effect; its successor reads both at once."""
+    asked = {ControlKind.EXCLUDE: Controls.exclusion, ControlKind.MAINTENANCE: Controls.maintenance}[kind]
+    live, other = controls(control(kind, LINK.id, id="b")), controls()
+    assert asked(live, LINK, NOW) is not None
+    live.update(control(kind, LINK.id, id="a"))
+    other.load(live.dump(), {})
+    assert asked(live, LINK, NOW) == asked(other, LINK, NOW) == control(kind, LINK.id, id="a")
+
+
 @pytest.mark.parametrize("subject", ["", "pod:p1"])
 def test_a_kill_switch_stops_everything_until_its_end(subject: str) -> None:
     """One that names a subject stops everything as well; without an end it applies until it is lifted."""
