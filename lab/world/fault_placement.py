@@ -4,7 +4,8 @@ Two faults may be close in time only if one explains the other.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,6 +65,15 @@ class FaultPlacer:
         self._drifting: dict[str, list[tuple[int, Interval]]] = defaultdict(list)
         self._hosts: list[int] = np.flatnonzero(np.array(fabric.is_host)).tolist()
         self._host_number = {device: number for number, device in enumerate(self._hosts)}
+
+    @contextmanager
+    def own_stream(self, *seeds: int) -> Iterator[None]:
+        """Draw from another stream of random numbers until the end of the context, so that no other draw changes."""
+        shared, self.rng = self.rng, np.random.default_rng(seeds)
+        try:
+            yield
+        finally:
+            self.rng = shared
 
     def interval(self, within: Interval, lasting_s: tuple[float, float]) -> Interval:
         """Draw an interval with a length in these limits within another interval."""

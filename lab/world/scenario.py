@@ -241,31 +241,26 @@ def _inject_faults(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) ->
 def _inject_from_own_streams(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:
     if spec.days:
         return
-    shared = placer.rng
     for fault in FAULTS:
         if fault.own_stream and spec.has(fault):
             same = [other for other in FAULTS if other.own_stream and other.condition is fault.condition]
             number = same.index(fault)
             # The first of a condition has no number: days of before the second one stay the same.
-            placer.rng = np.random.default_rng([spec.seed, fault.condition.value, *([number] if number else [])])
-            for _ in range(spec.each):
-                yield fault.inject(placer, within)
-    placer.rng = shared
+            with placer.own_stream(spec.seed, fault.condition.value, *([number] if number else [])):
+                for _ in range(spec.each):
+                    yield fault.inject(placer, within)
 
 
 def _inject_restarts(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:
     """Restart leaves over days: each restart is a device/down; its other symptoms are no faults of their own."""
-    shared, placer.rng = placer.rng, np.random.default_rng([spec.seed, _RESTARTS])
-    for _ in range(int(placer.rng.poisson(spec.days * placer.tiers.count("T0") * _RESTARTS_PER_LEAF_DAY))):
-        yield restart(placer, within, "T0")
-    placer.rng = shared
+    with placer.own_stream(spec.seed, _RESTARTS):
+        for _ in range(int(placer.rng.poisson(spec.days * placer.tiers.count("T0") * _RESTARTS_PER_LEAF_DAY))):
+            yield restart(placer, within, "T0")
 
 
 def _inject_outages(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> tuple[CollectorOutage, ...]:
-    shared, placer.rng = placer.rng, np.random.default_rng([spec.seed, _OUTAGES])
-    outages = tuple(inject_outages(placer, within, spec.killed_min))
-    placer.rng = shared
-    return outages
+    with placer.own_stream(spec.seed, _OUTAGES):
+        return tuple(inject_outages(placer, within, spec.killed_min))
 
 
 def _reordered(placer: FaultPlacer, whole: Interval) -> Iterator[Effect]:
@@ -293,8 +288,7 @@ def _inject_negative_cases(
 
     for case in NEGATIVE_CASES:
         add(case, case.rate * hours * scale)
-    shared, placer.rng = placer.rng, np.random.default_rng([spec.seed, _ODD_AGENTS])
-    for case in ODD_AGENTS if spec.days else ():
-        add(case, case.rate * spec.days * len(placer.devices("T0") + placer.devices("T1")))
-    placer.rng = shared
+    with placer.own_stream(spec.seed, _ODD_AGENTS):
+        for case in ODD_AGENTS if spec.days else ():
+            add(case, case.rate * spec.days * len(placer.devices("T0") + placer.devices("T1")))
     return injected, effects

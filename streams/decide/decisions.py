@@ -181,9 +181,12 @@ def _review(core: Core, case: Case) -> _Review | None:
     review = _Review(case, rule, remedy, _penalty(finding), core.fabric.link(finding))
     if remedy is not None and remedy.state is State.PROBATION:
         again_ns = remedy.since_ns + _pause_ns(core, remedy)
-        if finding.observed_at_ns > remedy.since_ns and core.now_ns < again_ns:
-            core.schedule(finding.id, again_ns)
-        return review if finding.observed_at_ns > remedy.since_ns and core.now_ns >= again_ns else None
+        if finding.observed_at_ns <= remedy.since_ns:
+            return None
+        if core.now_ns >= again_ns:
+            return review
+        core.schedule(finding.id, again_ns)
+        return None
     inputs = rule.action, finding.severity, finding.cause
     if inputs in case.rejected:
         # Else the next attempt, decided for another severity, would be approved as soon as its guards pass.

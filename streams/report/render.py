@@ -61,8 +61,13 @@ def revision_lines(revisions: Iterable[Finding]) -> Iterator[str]:
     """
     changes, unchanged = revision_moments(revisions)
     yield from (f"    {format_time(at_ns)}  {text}" for at_ns, text in changes)
-    if unchanged:
-        yield f"    and {unchanged} revision{'s' if unchanged > 1 else ''} without a visible change"
+    yield from unchanged_line(unchanged)
+
+
+def unchanged_line(count: int) -> Iterator[str]:
+    """Yield the number of revisions without a visible change, if there are any."""
+    if count:
+        yield f"    and {count} revision{'s' if count > 1 else ''} without a visible change"
 
 
 def revision_moments(revisions: Iterable[Finding]) -> tuple[list[tuple[int, str]], int]:

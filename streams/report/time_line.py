@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from streams.instrument.text import format_time
-from streams.report.render import decision_reason, revision_moments, state_name
+from streams.report.render import decision_reason, revision_moments, state_name, unchanged_line
 from streams.store.queries.finding_queries import EventRow
 from streams.wire.models import Finding, Remediation
 
@@ -35,5 +35,4 @@ def time_line(
     width = max((len(source) for _, source, _ in moments), default=0)
     for at_ns, source, text in sorted(moments, key=lambda one: one[0]):
         yield f"    {format_time(at_ns or None)}  {source:<{width}}  {text}"
-    if unchanged:
-        yield f"    and {unchanged} revision{'s' if unchanged > 1 else ''} without a visible change"
+    yield from unchanged_line(unchanged)

@@ -5,7 +5,7 @@ call wants to be woken for it; the report has every text that was sent.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import numpy as np
@@ -76,15 +76,19 @@ class Night:
     sent: list[SentText] = field(default_factory=list)
     findings: dict[str, Finding] = field(default_factory=dict)
 
+    @property
+    def pages(self) -> list[SentText]:
+        """Return the pages, without their follow-ups and ends."""
+        return [one for one in self.sent if one.kind == "page"]
+
     def pages_of(self, event: NightEvent) -> list[SentText]:
         """Return the pages for an event: of a finding that began while it lasted, at one of its devices."""
-        return [one for one in self.sent if one.kind == "page" and _belongs(one.finding, event)]
+        return [one for one in self.pages if _belongs(one.finding, event)]
 
     @property
     def unwanted(self) -> list[SentText]:
         """Return the pages that belong to no event."""
-        pages = [one for one in self.sent if one.kind == "page"]
-        return [one for one in pages if not any(_belongs(one.finding, event) for event in self.events)]
+        return [one for one in self.pages if not any(_belongs(one.finding, event) for event in self.events)]
 
     @property
     def is_as_wanted(self) -> bool:
@@ -243,7 +247,7 @@ class _Person:
 
     def _send(self, alert: Alert, kind: str, at_ns: int) -> None:
         finding = self.night.findings[alert.labels["finding_id"]]
-        self.night.sent.append(SentText(at_ns, kind, replace(finding), alert.annotations["page"]))
+        self.night.sent.append(SentText(at_ns, kind, finding, alert.annotations["page"]))
 
 
 def _belongs(finding: Finding, event: NightEvent) -> bool:

@@ -426,3 +426,26 @@ class Marks(Generic[Mark]):
         return replace(
             self, marks=marks, published=published, pruned_until_ns=gone[-1].end_ns, bad=tuple(bad), good=good
         )
+
+
+Own = TypeVar("Own", bound=Marks[Any])
+
+
+def conclude_all(
+    states: dict[str, Own], conclude: Callable[[Own], tuple[Own, list[Episode], int]]
+) -> tuple[list[Episode], int]:
+    """Conclude on every state, and forget those that are over.
+
+    Returns the changed episodes, and the time of the next change without input.
+    """
+    episodes: list[Episode] = []
+    due_ns = FOREVER
+    for name, own in list(states.items()):
+        concluded, changed, next_ns = conclude(own)
+        episodes += changed
+        due_ns = min(due_ns, next_ns)
+        if concluded.is_over:
+            del states[name]
+        else:
+            states[name] = concluded
+    return episodes, due_ns

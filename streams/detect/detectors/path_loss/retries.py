@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from streams.detect.evidence.episodes import Conclusion, Ledger, evidence_of
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.subjects import device_subject, plane_subject
-from streams.detect.evidence.windows import BadPeriod, Marks, watch_window
+from streams.detect.evidence.windows import BadPeriod, Marks, conclude_all, watch_window
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology, TopologyLink
@@ -91,19 +91,17 @@ def evaluate_retries(ledger: Ledger, state: RetryState, topology: Topology) -> l
             subject, mark = found.get(key, (None, RetryMark(*span)))
             own = state.places.get(key) or Marks(subject)  # type: ignore[arg-type]  # one of the two has it
             state.places[key] = own.with_marks((*own.marks, mark))
-    episodes: list[Episode] = []
-    state.due_ns = min((end_ns + lateness_ns for end_ns in state.ends_ns.values()), default=FOREVER)
-    for key, own in sorted(state.places.items()):
-        concluded, changed, due_ns = own.conclude(
-            ledger, watch_window(settings, watermark_ns, is_read=True), lambda bad: len(bad) >= _WINDOWS, _WINDOWS,
-            _worst, lambda subject, period: _conclusion(settings.lateness_s, topology, subject, period),
+    state.places = dict(sorted(state.places.items()))
+    watch = watch_window(settings, watermark_ns, is_read=True)
+
+    def conclude(own: Marks[RetryMark]) -> tuple[Marks[RetryMark], list[Episode], int]:
+        return own.conclude(
+            ledger, watch, lambda bad: len(bad) >= _WINDOWS, _WINDOWS, _worst,
+            lambda subject, period: _conclusion(settings.lateness_s, topology, subject, period),
         )  # fmt: skip
-        episodes += changed
-        state.due_ns = min(state.due_ns, due_ns)
-        if concluded.is_over:
-            del state.places[key]
-        else:
-            state.places[key] = concluded
+
+    episodes, due_ns = conclude_all(state.places, conclude)
+    state.due_ns = min((due_ns, *(end_ns + lateness_ns for end_ns in state.ends_ns.values())))
     return episodes
 
 

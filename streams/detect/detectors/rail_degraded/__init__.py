@@ -30,7 +30,7 @@ from streams.detect.detectors.rail_degraded.hosts import HostsState, add_host_ra
 from streams.detect.evidence.episodes import Conclusion, evidence_of
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.port_faults import part_evidence
-from streams.detect.evidence.windows import BadPeriod, Marks, watch_window
+from streams.detect.evidence.windows import BadPeriod, Marks, conclude_all, watch_window
 from streams.detect.fabric_side import (
     Cases,
     FabricEvaluator,
@@ -174,23 +174,18 @@ def _evaluate(params: RailParams, key: str, state: PodRails, context: Context) -
         del waiting[begin_ns]
         until_ns = max(until_ns, end_ns)
         _compare(params, context, windows, read, rails)
-    episodes: list[Episode] = []
-    due_ns = _complete_ns(waiting, context)
-    for name, rail in list(rails.items()):
+
+    def conclude(rail: Marks[RailVerdict]) -> tuple[Marks[RailVerdict], list[Episode], int]:
         host = device_at(rail.subject)  # one that moved to another pod is compared there
         is_read = host in read or context.topology.pod_of(host) != key
         watch = watch_window(context.settings, now_ns, is_read=is_read)
-        concluded, changed, next_ns = rail.conclude(
+        return rail.conclude(
             context.ledger, watch, lambda bad: _is_case(params, bad), params.good_windows, _worst,
             lambda subject, period: _conclusion(params, context, subject, period),
         )  # fmt: skip
-        episodes += changed
-        due_ns = min(due_ns, next_ns)
-        if concluded.is_over:
-            del rails[name]
-        else:
-            rails[name] = concluded
-    return Evaluation(PodRails(waiting, until_ns, rails), episodes, due_ns)
+
+    episodes, due_ns = conclude_all(rails, conclude)
+    return Evaluation(PodRails(waiting, until_ns, rails), episodes, min(due_ns, _complete_ns(waiting, context)))
 
 
 def _compare(

@@ -23,7 +23,7 @@ from streams.detect.evidence.episodes import Conclusion, Ledger, evidence_of
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.params import SharedSettings
 from streams.detect.evidence.subjects import device_subject
-from streams.detect.evidence.windows import BadPeriod, Marks, watch_window
+from streams.detect.evidence.windows import BadPeriod, Marks, conclude_all, watch_window
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Coverage, Endpoint, Episode, Evidence, HostRates, Message, Severity, Subject
@@ -241,21 +241,16 @@ def evaluate_hosts(params: RailParams, ledger: Ledger, state: HostsState, topolo
         end_ns = state.ends_ns.pop(begin)
         _compare(params, state, topology, (int(begin), end_ns), state.windows.pop(begin))
         state.compared_until_ns = max(state.compared_until_ns, end_ns)
-    episodes: list[Episode] = []
-    state.due_ns = FOREVER
-    for host, own in list(state.hosts.items()):
-        reported_ns = min(watermark_ns, state.compared_until_ns + lateness_ns)
-        concluded, changed, due_ns = own.conclude(
+    reported_ns = min(watermark_ns, state.compared_until_ns + lateness_ns)
+
+    def conclude(own: HostState) -> tuple[HostState, list[Episode], int]:
+        return own.conclude(
             ledger, watch_window(settings, reported_ns, is_read=own.is_read),
             lambda bad: len(bad) >= params.bad_windows, params.good_windows, _worst,
             lambda subject, period: _conclusion(params, settings, subject, period),
         )  # fmt: skip
-        episodes += changed
-        state.due_ns = min(state.due_ns, due_ns)
-        if concluded.is_over:
-            del state.hosts[host]
-        else:
-            state.hosts[host] = concluded
+
+    episodes, state.due_ns = conclude_all(state.hosts, conclude)
     return episodes
 
 
