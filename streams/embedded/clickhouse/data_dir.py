@@ -4,7 +4,7 @@ chdb starts like clickhouse-local: its default database is an overlay that also 
 its user has all privileges. A configuration file sets another default database (dropped at once), the metadata of an
 ordinary `default` database, memory limits, and a user without privileges outside the database.
 
-What chdb 4.4 (engine 26.9) honours, measured: grants and constraints of the user `default` in users.xml; settings in a
+What chdb 26.9 honours, measured: grants and constraints of the user `default` in users.xml; settings in a
 connection's address (`&readonly=2`, `&max_execution_time=30`), of which `readonly` cannot be reverted; the constraints
 of a profile that `SET profile` names, which no other profile lifts, but not the profile's values. Not honoured: other
 users (`&user=` and `user_directories` are ignored, CREATE USER fails, EXECUTE AS is disabled), `&profile=`,

@@ -167,7 +167,7 @@ class Insert:
 RESERVE_BYTES = 64 << 20
 """Free space of the disk below which no INSERT is acknowledged.
 
-chdb 4.4 acknowledges an INSERT even if it could not write the part: on a full disk it acknowledged five INSERTs of
+chdb 26.9 acknowledges an INSERT even if it could not write the part: on a full disk it acknowledged five INSERTs of
 1,000 rows and stored none.
 """
 _PARTS_FACTOR = 4
@@ -219,7 +219,7 @@ class Engine:
 
         address = self._address + ("&readonly=2" if read_only else "") + (_AS_A_READER if is_reader else "")
         with _engine_errors():
-            connection = Connection(chdb.connect(address))  # type: ignore[no-untyped-call]
+            connection = Connection(chdb.connect(address))
         try:
             if is_reader:
                 connection.query(f"SET profile = {quoted(READER_PROFILE)}")

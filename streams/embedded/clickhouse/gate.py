@@ -1,7 +1,7 @@
 """Judges the text of a statement: the gate before the engine, beside the engine's rights and the sandbox.
 
 `Statement.text` is exactly what the engine gets; INSERT data and results travel beside it as bytes.
-Measured with chdb 4.4 (engine 26.9): `send_query` takes one SELECT and `send_insert` one INSERT, and the engine's own
+Measured with chdb 26.9: `send_query` takes one SELECT and `send_insert` one INSERT, and the engine's own
 parser refuses a second statement there; `query` runs several. So engine.py lets the engine's parser confirm that a text
 is one statement before it runs, and decide which is a SELECT. The engine's client half writes INTO OUTFILE in spite of
 `readonly`, so no text of a reader has the word, even in a string: a keyword cannot be written otherwise.

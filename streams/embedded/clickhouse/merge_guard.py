@@ -1,6 +1,6 @@
 """Repairs tables that merges damaged on a full disk, and stops merges while the disk is full.
 
-chdb 4.4 completes a merge even if it could not write all files: the new part cannot be read, and every query of its
+chdb 26.9 completes a merge even if it could not write all files: the new part cannot be read, and every query of its
 table fails. The merged parts stay on the disk for 480 s (`old_parts_lifetime`). Reloading the table moves the damaged
 part aside as `broken-on-start` and restores the merged parts.
 """

