@@ -238,7 +238,7 @@ class Core:
         return guards.evaluate(proposal, context, is_counted=is_counted)
 
     def evaluate_order(self, remedy: Remedy, action: Action, approved_by: str = "") -> Decision:
-        """Return the guards' decision on an order for a target that is out of service.
+        """Return the guards' decision on an order for a target that is out of service, or that may carry traffic.
 
         The approval of the remediation does not apply to its orders.
         """
@@ -251,7 +251,7 @@ class Core:
                 return Decision(Verdict.DENIED, 5, "confidence", self.params.confidence_floor)
             proposal = Proposal(action, record.target, None, None)
         link = self.fabric.topology.links.get(record.target.id) or proposal.link
-        return guards.evaluate(replace(proposal, link=link, is_out=True), context, is_counted=True)
+        return guards.evaluate(replace(proposal, link=link, is_out=not remedy.may_carry), context, is_counted=True)
 
     def denial(self, remedy: Remedy) -> Decision | None:
         """Return the denial of an approval that must not be carried out any more, or None."""

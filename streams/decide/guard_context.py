@@ -67,7 +67,7 @@ class Proposal:
     members: tuple[str, ...] = ()
     """The switches of the target, if it is a pod."""
     is_out: bool = False
-    """True for an order: its target is out of service, so it takes no capacity."""
+    """True for an order whose target is proven to be out of service, so that it takes no capacity."""
 
     @property
     def targets(self) -> tuple[Subject, ...]:

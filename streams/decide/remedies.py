@@ -137,6 +137,7 @@ def _change_isolation(core: Core, remedy: Remedy, event: Event, after: State) ->
     if event in _RELEASES or (before is State.APPROVED and after in (State.EXPIRED, State.CLOSED, State.DENIED)):
         _release(core, remedy, is_back=event in _BACK)
     elif after is State.APPROVED or event is Event.ACCEPT_LATE or (after in _OUT and not remedy.isolates):
+        remedy.may_carry = after in _OUT
         _isolate(core, remedy)
 
 

@@ -184,6 +184,8 @@ class Remedy:
     was_approved: bool = False
     isolates: bool = False
     """True while its target counts as out of service because of it: from APPROVED until the restore is complete."""
+    may_carry: bool = False
+    """True after a late answer took a target in service out again: its repair needs capacity like a drain."""
     pod: str = ""
     restoring: bool = False
     """True after it qualified; the restore is retried until it succeeds, while the target qualifies."""

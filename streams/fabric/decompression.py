@@ -11,7 +11,7 @@ from typing import Any
 
 import cramjam
 
-_FIRST_BYTES = 1 << 20
+_FIRST_BYTES = 1 << 16
 _FIRST_RATIO = 8
 _XERIAL_HEADER = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16

@@ -211,6 +211,24 @@ def test_a_target_that_does_not_qualify_any_more_is_not_restored(loss: str, when
     assert [r.state for r in carry_out(stage, again[0])][-1] is State.PROBATION
 
 
+def test_a_repair_of_a_link_that_may_carry_needs_capacity() -> None:
+    """An accepted repair answers after the restore, while another uplink is drained: which came first is unknown."""
+    stage = deciding(cool_down_s=0)
+    drain, repair = drained(stage)
+    accept(stage, repair)
+    stage.process([Control("fixed", ControlKind.REPAIRED, drain.id, at(11), actor="anna")])
+    stage.process(sound(drain.target.id, 0, 1011))
+    _, restore = remediations(stage.advance_watermark(at(1011)))
+    carry_out(stage, restore)
+    (other,) = decisions(stage, finding("p1-l0/u1", t=1020), t=1031)
+    carry_out(stage, other)
+    (late,) = remediations(stage.process([answer(repair)]))
+    assert (late.id, late.state) == (drain.id, State.VERIFYING)
+    found = remediations(stage.advance_watermark(at(1031 + 3600)))
+    (again,) = [r for r in found if r.action is Action.REPAIR_LINK and r.target == drain.target]
+    assert (again.verdict, again.constraint) == (Verdict.DENIED, "surviving-capacity")
+
+
 def test_a_restore_that_automation_began_is_not_withdrawn() -> None:
     """Its port may go down meanwhile; a repeated acceptance changes nothing, and the result counts."""
     stage = deciding()
