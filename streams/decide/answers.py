@@ -273,11 +273,12 @@ def _reject(core: Core, remedy: Remedy, control: Control, reason: str) -> str:
 
 
 def _hold_rejection(core: Core, remedy: Remedy) -> None:
-    """Retain the inputs of a decision that a person ended, so that they are not decided again."""
-    for identity in remedy.record.finding_ids:
-        if (case := core.state.cases.get(identity)) is not None:
-            present = remedy.record.action, case.finding.severity, case.finding.cause
-            case.rejected += [one for one in {case.decided, present} if one is not None and one not in case.rejected]
+    """Retain the inputs of a decision that a person ended, so that none of its findings is decided by them again."""
+    cases = [case for one in remedy.record.finding_ids if (case := core.state.cases.get(one)) is not None]
+    present = [(remedy.record.action, case.finding.severity, case.finding.cause) for case in cases]
+    decided = [case.decided for case in cases if case.decided is not None]
+    for case in cases:
+        case.rejected += [one for one in dict.fromkeys((*decided, *present)) if one not in case.rejected]
 
 
 def _approve(core: Core, remedy: Remedy, control: Control, reason: str) -> str:

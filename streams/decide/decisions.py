@@ -99,10 +99,11 @@ def withdraw(core: Core, remedy: Remedy, finding: Finding, reason: str = "") -> 
     remedies.move(core, remedy, Event.WITHDRAW, reason or ended + child)
     for identity in remedy.record.finding_ids:
         case = core.state.cases.get(identity)
-        if identity == finding.id and case is not None:
-            case.decided = None
-        elif case is not None and case.remedy == remedy.id:
-            case.remedy, case.decided = "", None
+        if case is None or case.remedy != remedy.id:  # one that joined another remediation is decided with that
+            continue
+        case.decided = None
+        if identity != finding.id:
+            case.remedy = ""
             core.schedule(identity, case.due_ns)
 
 
@@ -187,14 +188,22 @@ def _review(core: Core, case: Case) -> _Review | None:
             return review
         core.schedule(finding.id, again_ns)
         return None
-    inputs = rule.action, finding.severity, finding.cause
-    if inputs in case.rejected:
+    if (rejected := _rejected(core, finding, rule.action, remedy)) is not None:
         # Else the next attempt, decided for another severity, would be approved as soon as its guards pass.
-        leads = remedy is not None and remedy.finding is not None and remedy.finding.id == finding.id
-        if remedy is not None and leads and remedy.state in NOT_BEGUN and not remedy.rejected:
-            withdraw(core, remedy, finding, "a person rejected its action, severity and cause before")
+        if remedy is not None and remedy.state in NOT_BEGUN and not remedy.rejected:
+            withdraw(core, remedy, rejected, "a person rejected its action, severity and cause before")
         return None
-    return None if case.decided == inputs else review
+    return None if case.decided == (rule.action, finding.severity, finding.cause) else review
+
+
+def _rejected(core: Core, finding: Finding, action: Action, remedy: Remedy | None) -> Finding | None:
+    """Return a finding, or an open one of its remediation, as it is now, for which a person rejected this action."""
+    for identity in dict.fromkeys((finding.id, *(remedy.record.finding_ids if remedy is not None else ()))):
+        case = core.state.cases.get(identity)
+        own = None if case is None or case.finding.is_closed else case.finding
+        if case is not None and own is not None and (action, own.severity, own.cause) in case.rejected:
+            return own
+    return None
 
 
 def _pause_ns(core: Core, remedy: Remedy) -> int:
@@ -303,10 +312,11 @@ def end_external(core: Core, remedy: Remedy, reason: str, actor: str = ACTOR) ->
         assert finding is not None
         remedy.relapses += 1
         remedy.done_step = RepairStep.STEP_UNSPECIFIED  # the repair is not the cause
-        if remedy.relapses >= core.params.max_relapses:
+        action = remedy.record.action
+        if remedy.relapses >= core.params.max_relapses or _rejected(core, finding, action, remedy) is not None:
             remedies.move(core, remedy, Event.LAST_RELAPSE, f"{reason}; a person must decide")
             return
-        attempt = _propose(core, finding, remedy.record.action, remedy.policy_hint, remedy)
+        attempt = _propose(core, finding, action, remedy.policy_hint, remedy)
         attempt.is_relapse = False
         remedies.move(core, remedy, Event.RELAPSE, f"{reason}; repeated as {attempt.id}")
         decide(core, attempt)
@@ -319,7 +329,7 @@ def _relapse(core: Core, remedy: Remedy, case: Case, rule: PolicyAction) -> None
     remedy.finding = finding
     reason = f"relapse {remedy.relapses} on probation: {finding.summary}; the repair did not help"
     following = _after_relapse(core, remedy, finding, rule)
-    if following is None:
+    if following is None or _rejected(core, finding, following[0], remedy) is not None:
         case.remedy = remedy.id
         repair_hints.next_step(core.state.repairs, remedy)
         remedies.move(core, remedy, Event.LAST_RELAPSE, f"{reason}; a person must decide")

@@ -15,7 +15,8 @@ from tests.fixtures.decide_histories import History
 COUNT = int(os.environ.get("RAILSIGHT_DECIDE_HISTORIES", "2000"))
 """The histories of the long part; 50,000 take two hours of one core."""
 
-PARTS = 20
+PARTS = max(20, COUNT // 500)
+"""A part takes a minute."""
 
 
 def play(first: int, count: int) -> None:

@@ -11,6 +11,7 @@ from lab.constants import params_of
 from streams.decide.params import DecideParams
 from streams.decide.stage import Decide
 from streams.wire.models import (
+    Condition,
     Control,
     ControlAnswer,
     ControlEffect,
@@ -24,6 +25,7 @@ from streams.wire.models import (
     Severity,
     Status,
     Subject,
+    Verdict,
 )
 from streams.wire.models import RemediationState as State
 from streams.wire.stage import Output
@@ -45,11 +47,11 @@ class Rig:
     epoch: int = 0
 
     def __post_init__(self) -> None:
-        self.stage = self._new_stage()
+        self.stage = self.new_stage()
         self._take(self.stage.recover([]))
         self.process(*map(port_states, TOP.links_of))
 
-    def _new_stage(self) -> Decide:
+    def new_stage(self) -> Decide:
         self.epoch += 1
         values = {"mode": "act", **ALWAYS_FRESH, **NO_CAPS, "cool_down_s": 0, **self.settings}
         stage = Decide(params_of(DecideParams, values))
@@ -77,7 +79,7 @@ class Rig:
         controls = [one for one in self.read if isinstance(one, Control)]
         others = [one for one in self.read if not isinstance(one, Control)]
         self.read += meanwhile
-        self.stage = self._new_stage()
+        self.stage = self.new_stage()
         history = list(self.published)
         self._take(self.stage.recover([*history, *controls, *meanwhile]))
         self._take(self.stage.process(others))
@@ -252,6 +254,70 @@ def test_an_attempt_ends_when_its_finding_becomes_what_was_rejected() -> None:
     assert rig.last.state is State.APPROVED
 
 
+def test_a_relapse_by_what_was_rejected_waits_for_a_person() -> None:
+    """Rejected as critical, drained and restored as a warning: critical on probation, no drain is approved."""
+    rig = Rig()
+    one = rig.open(severity=Severity.CRITICAL)
+    rig.control(ControlKind.REJECT, rig.last.id)
+    rig.process(one := replace(one, revision=2, status=Status.UPDATED, severity=Severity.WARNING))
+    rig.advance(11)
+    rig.carry_out()
+    rig.control(ControlKind.REPAIRED, rig.last.id)
+    begin, rig.t = rig.t, rig.t + 1000
+    rig.process(*sound(LINK.id, begin, rig.t))
+    rig.advance(1)
+    rig.carry_out()
+    assert rig.last.state is State.PROBATION
+    rig.advance(1)
+    rig.process(replace(one, revision=3, severity=Severity.CRITICAL, observed_at_ns=at(rig.t)))
+    rig.advance(11)
+    assert (rig.last.state, rig.last.verdict) == (State.ESCALATED, Verdict.NEEDS_APPROVAL)
+
+
+def joined(rig: Rig, condition: Condition, severity: Severity) -> Finding:
+    """Let another finding join the last remediation."""
+    other = finding("p1-l0/u0", condition, t=rig.t, severity=severity)
+    rig.process(other)
+    rig.advance(11)
+    assert rig.last.finding_ids[1:] == (other.id,)
+    return other
+
+
+@pytest.mark.parametrize("severity", [Severity.WARNING, Severity.CRITICAL])
+def test_a_rejection_holds_for_all_findings_of_its_remediation(severity: Severity) -> None:
+    """A second one joined it; now that one gets the other severity, while the first is critical as it was."""
+    rig = Rig()
+    rig.open(severity=Severity.CRITICAL)
+    other = joined(rig, Condition.LINK_FLAP, Severity.CRITICAL if severity is Severity.WARNING else Severity.WARNING)
+    rig.control(ControlKind.REJECT, rig.last.id)
+    rig.process(replace(other, revision=2, status=Status.UPDATED, severity=severity))
+    rig.advance(11)
+    rig.advance(60)
+    assert rig.last.state is State.DENIED
+
+
+def test_a_restart_decides_nothing_on_a_finding_that_joined_a_remediation() -> None:
+    """It had one of its own, which was denied; then the other one fails."""
+    rig = Rig()
+    stop = Control("stop", ControlKind.EXCLUDE, LINK.id, at(rig.t), at(30), actor="anna")
+    rig.process(stop)
+    rig.open()
+    other = finding("p1-l0/u0", t=rig.t)
+    rig.process(other)
+    rig.advance(11)
+    rig.advance(20)
+    (first,) = {one.id: one for one in rig.published if one.state is State.APPROVED}.values()
+    rig.process(replace(other, revision=2, status=Status.UPDATED, severity=Severity.CRITICAL))
+    rig.advance(11)
+    assert other.id in next(one for one in reversed(rig.published) if one.id == first.id).finding_ids
+    rig.process(RemediationResult(first.id, Outcome.ACCEPTED, actor="bot"))
+    rig.process(RemediationResult(first.id, Outcome.FAILED, actor="bot"))
+    successor = rig.new_stage()
+    successor.restore(rig.stage.snapshot())
+    rig.advance(1)
+    assert remediations(successor.advance_watermark(at(rig.t))) == [] and rig.last.state is State.FAILED
+
+
 def test_the_third_relapse_is_escalated_although_the_state_was_lost_after_the_second() -> None:
     rig = Rig()
     relapsed(rig, 3)
@@ -279,7 +345,7 @@ def test_a_control_that_its_recreated_topic_lacks_is_lifted(keys: list[str]) -> 
     rig.process(stop)
     snapshot = rig.stage.snapshot()
     for content, expected in (([stop], "kill-switch"), ([], "kill-switch" if keys else "")):
-        stage = rig._new_stage()
+        stage = rig.new_stage()
         stage.restore(snapshot)
         stage.set_topology(TOP)
         newest = {one.key or stop.id: one.message for one in stage.recover([], content) if one.topic is CONTROL_ANSWERS}
