@@ -6,7 +6,7 @@ time, so they are separate alerts with the same `finding_id`. notifier.py decide
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -93,8 +93,15 @@ def subject_labels(subject: Subject, jobs: tuple[str, ...] = ()) -> dict[str, st
     return {name: without_markup(value) for name, value in labels.items() if value}
 
 
-def build_alert(finding: Finding, location: Mapping[str, str], *, now_ns: int, params: NotifyParams) -> Alert:
-    """Return the alert of an open finding, which expires `expire_s` from now."""
+def build_alert(
+    finding: Finding,
+    location: Mapping[str, str],
+    *,
+    now_ns: int,
+    params: NotifyParams,
+    others: Sequence[Finding] = (),
+) -> Alert:
+    """Return the alert of an open finding, which expires `expire_s` from now; `others` have joined its page."""
     name = finding.condition.name
     labels = {
         "alertname": "".join(word.capitalize() for word in name.split("_")),
@@ -107,13 +114,18 @@ def build_alert(finding: Finding, location: Mapping[str, str], *, now_ns: int, p
     }
     return Alert(
         {label: value for label, value in labels.items() if value},
-        build_annotations(finding, params),
+        build_annotations(finding, params, others=others),
         # The finding's start would be too old: Alertmanager notifies an alert older than group_wait at once, before it
         # has processed the mark that mutes it. Alertmanager retains the first start.
         starts_at_ns=now_ns,
         ends_at_ns=now_ns + round(params.expire_s * _NS),
         generator_url=_finding_url(finding, params),
     )
+
+
+def joined_alert(alert: Alert, page: str) -> Alert:
+    """Return the alert of a finding that has joined the page of another, whose id a successor reads there."""
+    return replace(alert, annotations={**alert.annotations, "paged_with": page})
 
 
 def page_alert(alert: Alert, started_at_ns: int) -> Alert:
@@ -134,7 +146,9 @@ def explained_alert(alert: Alert) -> Alert:
     return replace(alert, labels={**labels, "alertname": "FindingExplained", "kind": "explained"})
 
 
-def build_annotations(finding: Finding, params: NotifyParams, no_page: str = "") -> dict[str, str]:
+def build_annotations(
+    finding: Finding, params: NotifyParams, no_page: str = "", others: Sequence[Finding] = ()
+) -> dict[str, str]:
     """Return the annotations as plain text, without empty annotations; `no_page` is why it pages no more."""
     summary = finding.summary or f"{finding.condition.slug} on {finding.subject.id}"
     if finding.status is Status.RETRACTED:
@@ -158,7 +172,7 @@ def build_annotations(finding: Finding, params: NotifyParams, no_page: str = "")
         "dashboard_url": board,
     }
     shown = {name: value if name in _LINKS else without_markup(value) for name, value in annotations.items() if value}
-    text = without_markup(page_text(finding, steps, no_page))
+    text = without_markup(page_text(finding, steps, no_page, others))
     return shown | {"page": "\n".join([text, *_link_lines({"Board": board, "Runbook": runbook})])}
 
 

@@ -2,12 +2,13 @@
 
 An open finding has one alert with constant labels. After the finding was CRITICAL, not shadow and without a parent for
 `hold_s`, it has a second alert, its page, unless maintenance or an acknowledgement covers it. While its parent is open,
-it has another alert, the mark by which Alertmanager mutes it. A page whose extent has doubled gets a follow-up, one
-more alert of its group, by which Alertmanager notifies it again; it ends with the page. The hold is measured by arrival
-(the broker's time of the record), not by event time: a page must be sent even if the watermark does not advance, and a
-finding in a backlog that opens and ends within a second must not page. Posted alerts are recorded by label set. An
-alert that is no longer desired is ended, and its end is repeated for `resolved_s`, because Alertmanager may stop before
-it notifies, or process a delayed post after it.
+it has another alert, the mark by which Alertmanager mutes it. Findings of one condition at one device share a page
+(shared_pages.py). A page whose extent has grown gets a follow-up, one more alert of its group, by which Alertmanager
+notifies it again; it ends with the page. The hold is measured by arrival (the broker's time of the record), not by
+event time: a page must be sent even if the watermark does not advance, and a finding in a backlog that opens and ends
+within a second must not page. Posted alerts are recorded by label set. An alert that is no longer desired is ended, and
+its end is repeated for `resolved_s`, because Alertmanager may stop before it notifies, or process a delayed post after
+it.
 
 A subject (a finding, a remediation, the watchdog) is evaluated when it changes, when its hold ends, and when its alert
 is due for repetition. All findings are evaluated when a control arrives, begins, ends or is removed. Without these
@@ -27,12 +28,14 @@ from streams.notify.alert import (
     build_annotations,
     explained_alert,
     follow_up_alert,
+    joined_alert,
     location_labels,
     page_alert,
 )
 from streams.notify.page import Extent, extent_of
 from streams.notify.params import NotifyParams
 from streams.notify.remediation_alerts import RemediationAlerts
+from streams.notify.shared_pages import SharedPages, Standing
 from streams.notify.watchdog import WATCHDOG, Watchdog
 from streams.wire.control_scope import is_active, subject_names
 from streams.wire.models import Control, ControlKind, Finding, Progress, Remediation, RemediationResult, Severity
@@ -62,6 +65,9 @@ class Notifier:
     _closed: dict[str, tuple[int, Finding | None, int]] = field(default_factory=dict)
     """Finding id -> the highest revision, the last finding if it is known, and the time of its end."""
     _pageable_since_ns: dict[str, int] = field(default_factory=dict)
+    _pages: SharedPages = field(init=False)
+    _now_ns: int = 0
+    """The time of the present evaluation."""
     _extents: dict[str, list[Extent]] = field(default_factory=dict)
     """Finding id -> the extent of its page and of each follow-up, the largest so far."""
     _locations: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -83,6 +89,7 @@ class Notifier:
     def __post_init__(self) -> None:
         self._remediations = RemediationAlerts(self.params)
         self._watchdog = Watchdog(self.params)
+        self._pages = SharedPages(self._standing)
 
     def process(self, message: Finding | Control | Remediation | RemediationResult | Progress, arrived_ns: int) -> None:
         """Process one message; the order of a finding's revisions and repetitions have no effect."""
@@ -119,20 +126,23 @@ class Notifier:
         Pages stay pages without a second hold, and alerts of findings that ended meanwhile will be ended. Findings that
         ended within `ends_s` end again: Alertmanager may have lost their alerts while a receiver has the incident.
         """
+        texts: dict[str, int] = {}
         for alert in active:
             if alert.labels.get("kind") == "watchdog":
                 continue  # this alert expires by itself unless the watermark advances
             identity = alert.labels.get("finding_id", "")
-            if alert.labels.get("kind") == "page" and identity in self._pageable_since_ns:
-                self._pageable_since_ns[identity] = 0
-                texts = 1 + int(alert.labels.get("follow_up", 0))
-                extents = self._extents.setdefault(identity, [])
-                extents += [extent_of(self._open[identity])] * (texts - len(extents))
+            page = identity if alert.labels.get("kind") == "page" else alert.annotations.get("paged_with", "")
+            if page in self._pageable_since_ns and identity in self._pageable_since_ns:
+                self._pageable_since_ns |= {page: 0, identity: 0}
+                self._pages.restore(identity, page)
+                texts[page] = max(texts.get(page, 1), 1 + int(alert.labels.get("follow_up", 0)))
             if identity in self._open and alert.labels.get("kind") == "finding":
                 self._locations[identity] = {
                     name: alert.labels[name] for name in LOCATION_LABELS if name in alert.labels
                 }
             self._record_posted(alert, 0)
+        for identity, count in texts.items():
+            self._extents[identity] = [extent_of(self._open[identity], self._pages.joins(identity))] * count
         earliest_ns = now_ns - round(self.params.ends_s * _NS)
         for identity, (_, last, at_ns) in self._closed.items():
             if last is not None and at_ns >= earliest_ns and identity not in self._posted and not last.shadow:
@@ -148,7 +158,9 @@ class Notifier:
         Marks are first, so that Alertmanager mutes a child before it has the child's alert. Ends are last, because a
         restarted Alertmanager without a group's active alerts would notify the group as resolved.
         """
+        self._now_ns = now_ns
         self._collect_due(now_ns)
+        self._assign_pages()
         ended: list[Alert] = []
         active: list[Alert] = []
         for identity in list(self._to_evaluate):
@@ -219,6 +231,24 @@ class Notifier:
                 (at_ns for at_ns in times if at_ns is not None and at_ns > now_ns), default=_NEVER
             )
 
+    def _assign_pages(self) -> None:
+        """Assign the findings to evaluate to pages, the first that started first, and evaluate the pages they join."""
+        critical = (self._open[identity] for identity in self._to_evaluate if identity in self._pageable_since_ns)
+        for finding in sorted(critical, key=lambda one: (one.started_at_ns, one.id)):
+            if self._pages.has_lost_page(finding):
+                self._pageable_since_ns[finding.id] = self._now_ns
+            if page := self._pages.assign(finding):
+                self._to_evaluate[page] = None
+
+    def _standing(self, finding: Finding) -> Standing:
+        since_ns = self._pageable_since_ns.get(finding.id)
+        if since_ns is None or self._now_ns - since_ns < self._hold_ns:
+            return Standing.NOT
+        control = silencing_control(finding, self._controls.values(), self._now_ns)
+        if control is None:
+            return Standing.PAGES
+        return Standing.ACKNOWLEDGED if control.kind is ControlKind.ACKNOWLEDGE else Standing.NOT
+
     def _schedule(self, identity: str, posted: Mapping[Identity, _Posted], now_ns: int) -> None:
         """Set the timer of a subject with nothing to post: the end of its hold or the repetition of its alert."""
         del self._to_evaluate[identity]
@@ -260,8 +290,9 @@ class Notifier:
         self._locations.setdefault(finding.id, location_labels(finding))
         if finding.severity is Severity.CRITICAL and not finding.parent_id and not finding.shadow:
             self._pageable_since_ns.setdefault(finding.id, arrived_ns)
-        else:
-            self._pageable_since_ns.pop(finding.id, None)
+            self._to_evaluate |= dict.fromkeys(self._pages.add(finding))
+        elif self._pageable_since_ns.pop(finding.id, None) is not None:
+            self._to_evaluate |= dict.fromkeys(self._pages.remove(finding.id))
 
     def _set_parent(self, before: Finding | None, now: Finding | None) -> None:
         """Update the children of both parents, and evaluate the children of a new or former parent."""
@@ -280,7 +311,8 @@ class Notifier:
             self._to_evaluate |= dict.fromkeys(self._children.get(finding.id, ()))
 
     def _close(self, identity: str, revision: int, last: Finding | None, at_ns: int) -> None:
-        self._pageable_since_ns.pop(identity, None)
+        if self._pageable_since_ns.pop(identity, None) is not None:
+            self._to_evaluate |= dict.fromkeys(self._pages.remove(identity))
         self._extents.pop(identity, None)
         self._locations.pop(identity, None)
         self._closed[identity] = (revision, last, at_ns)
@@ -306,13 +338,12 @@ class Notifier:
         if finding.shadow:
             return []  # recorded only
         identity = finding.id
-        alert = build_alert(finding, self._locations[identity], now_ns=now_ns, params=self.params)
-        since_ns = self._pageable_since_ns.get(identity)
-        if (
-            since_ns is not None
-            and now_ns - since_ns >= self._hold_ns
-            and silencing_control(finding, self._controls.values(), now_ns) is None
-        ):
+        page = self._pages.page_of(identity)
+        others = self._pages.others(finding) if page == identity else ()
+        alert = build_alert(finding, self._locations[identity], now_ns=now_ns, params=self.params, others=others)
+        if page not in ("", identity):
+            return [joined_alert(alert, page)]
+        if page and self._standing(finding) is Standing.PAGES:
             return [alert, *self._page_alerts(finding, page_alert(alert, finding.started_at_ns))]
         self._extents.pop(identity, None)
         parent = self._open.get(finding.parent_id)
@@ -320,10 +351,10 @@ class Notifier:
         return [alert, explained_alert(alert)] if parent is not None and not parent.shadow else [alert]
 
     def _page_alerts(self, finding: Finding, page: Alert) -> list[Alert]:
-        """Return the page and a follow-up for each time that its extent doubled."""
-        now = extent_of(finding)
+        """Return the page and a follow-up for each time that its extent has grown."""
+        now = extent_of(finding, self._pages.joins(finding.id))
         extents = self._extents.setdefault(finding.id, [now])
-        if extents[-1].has_doubled(now):
+        if extents[-1].has_grown(now):
             extents.append(extents[-1].with_largest(now))
         return [page, *(follow_up_alert(page, number) for number in range(1, len(extents)))]
 

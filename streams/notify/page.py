@@ -1,9 +1,12 @@
 """Writes the text of a page for a phone: what, where, who is hit, what to do first, and where to continue.
 
-A page is followed up if its extent has doubled since the last text, and by its end; no other change is one.
+A page is followed up if its extent has doubled or a finding has joined it since the last text, and by its end; no other
+change is one.
 """
 
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from streams.instrument.text import format_duration, format_time, in_past
@@ -16,36 +19,42 @@ _MARKS = re.compile(r"[*`]")
 
 
 class Extent(NamedTuple):
-    """The number of hosts and jobs that a finding affects, and the capacity that they lost."""
+    """The number of hosts and jobs that a page's findings affect, the lost capacity, and how many have joined it."""
 
     hosts: int = 0
     jobs: int = 0
     lost: float = 0.0
     """The lost share of the hosts' capacity."""
+    joins: int = 0
 
-    def has_doubled(self, now: "Extent") -> bool:
-        """Return whether one of the numbers has at least doubled, or was none and is not."""
-        return any(new > 0 and new >= 2 * old for old, new in zip(self, now, strict=True))
+    def has_grown(self, now: "Extent") -> bool:
+        """Return whether a finding has joined, or another number has at least doubled, or was none and is not."""
+        return now.joins > self.joins or any(new > 0 and new >= 2 * old for old, new in zip(self, now, strict=True))
 
     def with_largest(self, now: "Extent") -> "Extent":
         """Return the larger of each number, so that an extent that goes back and forth has one follow-up."""
-        return Extent(max(self.hosts, now.hosts), max(self.jobs, now.jobs), max(self.lost, now.lost))
+        lost, joins = max(self.lost, now.lost), max(self.joins, now.joins)
+        return Extent(max(self.hosts, now.hosts), max(self.jobs, now.jobs), lost, joins)
 
 
-def extent_of(finding: Finding) -> Extent:
-    """Return the extent of a finding."""
+def extent_of(finding: Finding, joins: int = 0) -> Extent:
+    """Return the extent of a page by its own finding and the number of findings that joined it."""
     radius = finding.blast_radius or BlastRadius()
-    return Extent(len(radius.hosts), len(radius.jobs), radius.capacity_lost_ratio or 0.0)
+    return Extent(len(radius.hosts), len(radius.jobs), radius.capacity_lost_ratio or 0.0, joins)
 
 
-def page_text(finding: Finding, steps: str, no_page: str = "") -> str:
-    """Return the text; `steps` are those of the runbook, `no_page` the reason why an open finding pages no more."""
+def page_text(finding: Finding, steps: str, no_page: str = "", others: Sequence[Finding] = ()) -> str:
+    """Return the text; `steps` are those of the runbook, `no_page` the reason why an open finding pages no more, and
+    `others` the findings that have joined the page.
+    """
     summary = finding.summary or finding.condition.slug
+    summary = in_past(summary) if finding.resolved_at_ns else summary
     lines = [
-        f"{_state(finding, no_page)}: {in_past(summary) if finding.resolved_at_ns else summary}",
+        f"{_state(finding, no_page)}{_count(finding, others)}: {summary}",
         f"Where: {where(finding.subject)}",
         f"Hit: {who_is_hit(finding.blast_radius) or 'no host is known to be hit'}",
         f"Since: {format_time(finding.started_at_ns)}",
+        *_also_lines(finding, others),
     ]
     if finding.cause not in (Cause.CAUSE_UNSPECIFIED, Cause.UNKNOWN):
         lines.append(f"Cause: {finding.cause.label}")
@@ -63,6 +72,24 @@ def _state(finding: Finding, no_page: str) -> str:
     if finding.resolved_at_ns is not None:
         return f"OVER after {format_duration(finding.resolved_at_ns - finding.started_at_ns)}"
     return f"NO PAGE ANY MORE, {no_page}" if no_page else finding.severity.name
+
+
+def _count(finding: Finding, others: Sequence[Finding]) -> str:
+    """Return how many findings a page has, if it has several; they are at the device of its own finding."""
+    device = finding.subject.a.device if finding.subject.a is not None else ""
+    return f", {1 + len(others)} such faults at {device}" if others else ""
+
+
+def _also_lines(finding: Finding, others: Sequence[Finding]) -> Iterator[str]:
+    """Yield a line for each finding that has joined the page, with those who are hit if they are others."""
+    for other in others[:MAX_NAMES]:
+        radius = other.blast_radius or BlastRadius()
+        own = finding.blast_radius or BlastRadius()
+        if (radius.hosts, radius.jobs) == (own.hosts, own.jobs):
+            radius = replace(radius, hosts=(), jobs=(), gpus=None)
+        yield "; ".join(filter(None, (f"Also: {other.summary or other.condition.slug}", who_is_hit(radius))))
+    if len(others) > MAX_NAMES:
+        yield f"Also: {len(others) - MAX_NAMES} more; see `railsight findings`"
 
 
 def where(subject: Subject) -> str:

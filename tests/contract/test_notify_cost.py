@@ -1,7 +1,7 @@
 """Tests the notifier's cost of a second without changes, as a number of calls."""
 
 from streams.notify.notifier import Notifier
-from streams.wire.models import ControlKind, Severity
+from streams.wire.models import ControlKind, Endpoint, Severity, Subject
 from tests.fixtures.call_counting import counting
 from tests.fixtures.notify_examples import T0, S, control, finding, params
 
@@ -17,7 +17,8 @@ def busy_notifier() -> Notifier:
     notifier = Notifier(params())
     for number in range(OPEN):
         severity = Severity.CRITICAL if number % 2 else Severity.WARNING
-        notifier.process(finding(id=f"f{number}", severity=severity), NOW)
+        place = Subject(f"device:h{number}", Endpoint(f"h{number}"))
+        notifier.process(finding(id=f"f{number}", severity=severity, subject=place), NOW)
     assert len(post_due(notifier, NOW)) == OPEN
     assert post_due(notifier, NOW + S // 2) == []
     return notifier

@@ -46,12 +46,13 @@ _DEVICE_OFF_THE_BUS_XID = 79
 
 @dataclass(frozen=True, slots=True)
 class NightEvent:
-    """Something that happens, and how many times a person wants to be woken for it."""
+    """Something that happens, how many times a person wants to be woken for it, and how many times it grows then."""
 
     what: str
     interval: Interval
     faults: tuple[PlacedFault, ...] = ()
     pages: int = 0
+    follow_ups: int = 0
     devices: frozenset[str] = frozenset()
     """The devices in maintenance; empty for a fault."""
     is_restart: bool = False
@@ -85,6 +86,11 @@ class Night:
         """Return the pages for an event: of a finding that began while it lasted, at one of its devices."""
         return [one for one in self.pages if _belongs(one.finding, event)]
 
+    def follow_ups_of(self, event: NightEvent) -> list[SentText]:
+        """Return the follow-ups of the pages for an event."""
+        ids = {one.finding.id for one in self.pages_of(event)}
+        return [one for one in self.sent if one.kind == "follow-up" and one.finding.id in ids]
+
     @property
     def unwanted(self) -> list[SentText]:
         """Return the pages that belong to no event."""
@@ -92,9 +98,10 @@ class Night:
 
     @property
     def is_as_wanted(self) -> bool:
-        """Return whether each event that a person wants a page for has one, and nothing else has."""
-        sent = [(event.pages, len(self.pages_of(event))) for event in self.events]
-        return not self.unwanted and all((pages >= wanted if wanted else not pages) for wanted, pages in sent)
+        """Return whether each event has exactly the wanted pages and follow-ups, and nothing else has a page."""
+        sent = ((len(self.pages_of(event)), len(self.follow_ups_of(event))) for event in self.events)
+        wanted = ((event.pages, event.follow_ups) for event in self.events)
+        return not self.unwanted and all(one == other for one, other in zip(sent, wanted, strict=True))
 
 
 def _at(minutes: float, lasting_s: float) -> Interval:
@@ -130,8 +137,9 @@ def night_events(fabric: Inventory) -> list[NightEvent]:
                    (Reboot("pod1-host3", _at(185, 400)), LinkDown(rail("pod1-host3", 5), _at(200, 1500))),
                    devices=frozenset({"pod1-host3"})),
         NightEvent("a spine restarts by itself", _at(255, 300), (Reboot("spine1", _at(255, 300)),), pages=1),
-        NightEvent("a leaf loses two of four uplinks", _at(275, 1200),
-                   tuple(LinkDown(uplink("pod1-leaf7", n), _at(275 + n / 60, 1200)) for n in (0, 2)), pages=1),
+        NightEvent("a leaf loses two of four uplinks, five minutes later a third", _at(275, 1200),
+                   tuple(LinkDown(uplink("pod1-leaf7", n), _at(275 + after, 1200 - 60 * after))
+                         for n, after in ((0, 0), (2, 1 / 30), (1, 5))), pages=1, follow_ups=1),
         NightEvent("a NIC sends pause without end", _at(305, 240),
                    (PauseStorm(rail("pod2-host2", 1), rail("pod2-host2", 1).a, _at(305, 240)),), pages=1),
         NightEvent("railsight restarts; meanwhile a rail loses its link", _at(325, 207),
@@ -259,10 +267,12 @@ def _belongs(finding: Finding, event: NightEvent) -> bool:
 
 def night_lines(night: Night) -> Iterator[str]:
     """Yield the events with their pages, then every text."""
-    yield f"{'begin':<10}{'wanted':>8}{'sent':>6}  event"
+    yield f"{'begin':<10}{'wanted':>8}{'sent':>6}  event; +1 is a follow-up"
     for event in night.events:
         clock = format_time(event.interval.start_ns).split(" ")[1]
-        yield f"{clock:<10}{event.pages:>8}{len(night.pages_of(event)):>6}  {event.what}"
+        wanted = _count(event.pages, event.follow_ups)
+        sent = _count(len(night.pages_of(event)), len(night.follow_ups_of(event)))
+        yield f"{clock:<10}{wanted:>8}{sent:>6}  {event.what}"
     yield f"pages of no event: {len(night.unwanted)}"
     for number, one in enumerate(night.sent, 1):
         yield ""
@@ -270,3 +280,7 @@ def night_lines(night: Night) -> Iterator[str]:
         yield from (f"   {line}" for line in one.text.splitlines())
     yield ""
     yield "as wanted" if night.is_as_wanted else "NOT as wanted"
+
+
+def _count(pages: int, follow_ups: int) -> str:
+    return f"{pages} +{follow_ups}" if follow_ups else f"{pages}"

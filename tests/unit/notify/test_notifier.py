@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from streams.notify.alert import Alert
 from streams.notify.notifier import Notifier
-from streams.wire.models import BlastRadius, Control, ControlKind, Finding, Severity, Status, Subject
+from streams.wire.models import (
+    BlastRadius,
+    Condition,
+    Control,
+    ControlKind,
+    Endpoint,
+    Finding,
+    Severity,
+    Status,
+    Subject,
+)
 from tests.fixtures.notify_examples import T0, S, control, finding, params, resolved
 
 NOW = T0 + 31 * S
@@ -44,6 +54,16 @@ def test_a_critical_finding_pages_after_its_hold_and_not_before() -> None:
     (paged,) = post_due(notifier, NOW + 15 * S)
     assert paged.labels["kind"] == "page" and paged.ends_at_ns == NOW + 7215 * S
     assert active_kinds(notifier) == ["finding", "page"]
+
+
+def at(identity: str, after_s: float = 0, device: str = "host-1", **changes: object) -> Finding:
+    """Return a finding of another link of a device."""
+    subject = Subject(
+        f"link:{device}/{identity}--leaf-2/{identity}", Endpoint(device, identity), Endpoint("leaf-2", identity)
+    )
+    return finding(
+        id=identity, subject=subject, summary=f"{identity} is down", started_at_ns=T0 + round(after_s * S), **changes
+    )
 
 
 CHILD, PARENT = finding(id="c", parent_id="p"), finding(id="p")
@@ -272,7 +292,7 @@ def test_changed_annotations_are_posted_at_once_and_equal_ones_are_not() -> None
 
 def test_a_successor_neither_pages_again_nor_loses_an_alert() -> None:
     """Rebuilt from open findings and active alerts: the page is unchanged, and alerts that ended meanwhile end."""
-    first = make_notifier(finding(), finding(id="f2"))
+    first = make_notifier(finding(), at("f2", device="host-2"))
     post_due(first, NOW + 20 * S)
     later = NOW + 3000 * S
     successor = make_notifier(finding(revision=4, subject=Subject(finding().subject.id, pod="pod-7")), at_ns=later - S)
@@ -362,6 +382,83 @@ def test_a_page_is_followed_up_when_its_extent_doubles(extents: list[BlastRadius
         one.process(finding(revision=99, severity=Severity.WARNING), NOW + 70 * S)
         post_due(one, NOW + 70 * S)
         assert (follow_ups(one), active_kinds(one)) == ([], ["finding"])
+
+
+ACK, MAINTAINED = (
+    control(kind, "f1", until_ns=NOW + 200 * S) for kind in (ControlKind.ACKNOWLEDGE, ControlKind.MAINTENANCE)
+)
+MILDER = finding(revision=9, severity=Severity.WARNING)
+SHARED: dict[str, tuple[Sequence[tuple[int, Finding | Control]], dict[int, str]]] = {
+    "at once: one page": ([(0, finding()), (0, at("e5", 2))], {20: "f1"}),
+    "later: a follow-up": ([(0, finding()), (60, at("e5", 60))], {20: "f1", 80: "f1 f1+1"}),
+    "each further one": (
+        [(0, finding()), (60, at("e5", 60)), (120, at("e6", 120))], {80: "f1 f1+1", 140: "f1 f1+1 f1+2"}),
+    "one ends, another begins": (
+        [(0, finding()), (60, at("e5", 60)), (90, at("e5", 60, revision=2, status=Status.RESOLVED)),
+         (120, at("e6", 120))],
+        {80: "f1 f1+1", 100: "f1 f1+1", 140: "f1 f1+1 f1+2"}),
+    "a quarter of an hour later": ([(0, finding()), (1000, at("e5", 901))], {1020: "e5 f1"}),
+    "another device": ([(0, finding()), (60, at("e5", 60, "host-2"))], {80: "e5 f1"}),
+    "another condition": ([(0, finding()), (60, at("e5", 60, condition=Condition.LINK_FLAP))], {80: "e5 f1"}),
+    "a warning": ([(0, finding()), (60, at("e5", 60, severity=Severity.WARNING))], {80: "f1"}),
+    "in maintenance": (
+        [(0, finding()), (50, control(ControlKind.MAINTENANCE, "e5")), (60, at("e5", 60))], {80: "f1"}),
+    "after the acknowledgement": ([(0, finding()), (50, ACK), (60, at("e5", 60))], {50: "", 80: "e5", 200: "e5 e5+1"}),
+    "acknowledged with the page": (
+        [(0, finding()), (60, at("e5", 60)), (90, ACK)], {80: "f1 f1+1", 90: "", 150: "", 200: "f1"}),
+    "the page ends, the other stays": (
+        [(0, finding()), (60, at("e5", 60)), (90, resolved(at_ns=NOW + 90 * S))], {80: "f1 f1+1", 90: "", 105: "e5"}),
+    "both end within the hold": (
+        [(0, finding()), (60, at("e5", 60)), (90, resolved(at_ns=NOW + 90 * S)),
+         (100, at("e5", 60, revision=2, status=Status.RESOLVED))], {80: "f1 f1+1", 90: "", 120: ""}),
+    "the page is no longer critical": (
+        [(0, finding()), (60, at("e5", 60)), (90, MILDER)], {80: "f1 f1+1", 90: "", 105: "e5"}),
+    "the page goes into maintenance": (
+        [(0, finding()), (60, at("e5", 60)), (90, MAINTAINED)], {80: "f1 f1+1", 90: "", 105: "e5", 200: "e5 e5+1"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "expected"), SHARED.values(), ids=SHARED)
+def test_findings_of_one_condition_at_one_device_share_a_page(
+    steps: Sequence[tuple[int, Finding | Control]], expected: dict[int, str]
+) -> None:
+    """A further one is a follow-up and never hidden; a takeover at any time changes nothing."""
+
+    def active(notifier: Notifier) -> str:
+        labels = [a.labels for a in notifier.desired_alerts.values() if a.labels["kind"] == "page"]
+        return " ".join(sorted(f"{one['finding_id']}+{one.get('follow_up', '')}".rstrip("+") for one in labels))
+
+    notifier, messages = make_notifier(), list[Finding | Control]()
+    for second in sorted({s for s, _ in steps} | expected.keys()):
+        now = NOW + second * S
+        for message in (one for s, one in steps if s == second):
+            messages.append(message)
+            notifier.process(message, now)
+        post_due(notifier, now)
+        if second in expected:
+            assert active(notifier) == expected[second]
+            successor = make_notifier()
+            for message in messages:
+                successor.process(message, now)
+            successor.restore(list(notifier.desired_alerts.values()), now)
+            post_due(successor, now)
+            assert active(successor) == expected[second]
+
+
+def test_the_text_of_a_page_names_the_faults_that_joined_it() -> None:
+    """The first line has their number and the device; each has a line, with those who are hit if they are others."""
+    others = [
+        at(f"e{n}", n, blast_radius=finding().blast_radius if n < 9 else BlastRadius(("host-9",))) for n in range(5, 12)
+    ]
+    notifier = make_notifier(finding(), *others)
+    (page,) = [a for a in post_due(notifier, NOW + 20 * S) if a.labels["kind"] == "page"]
+    lines = page.annotations["page"].splitlines()
+    assert lines[0] == "CRITICAL, 8 such faults at host-1: host-1 rail 4 has no link"
+    assert [line for line in lines if line.startswith("Also")] == [
+        *(f"Also: e{n} is down; 12% of their capacity lost" for n in range(5, 9)),
+        "Also: e9 is down; hosts host-9",
+        "Also: 2 more; see `railsight findings`",
+    ]
 
 
 @pytest.mark.parametrize(
