@@ -103,7 +103,7 @@ def automation_part(folder: Path, kafka: KafkaSettings, targets: str, killed: st
 
 
 def _login_lines(kafka: KafkaSettings) -> Iterator[str]:
-    """Yield the automation's login settings; the automation reads them without this package."""
+    """Yield the automation's login settings; which the automation reads from its own file."""
     login = {"mechanism": kafka.sasl_mechanism, "username": kafka.username, "password_file": kafka.password_file}
     yield from (f"{name} = {json.dumps(str(value))}" for name, value in login.items() if value)
 

@@ -1,7 +1,7 @@
 """Serves metrics, liveness and readiness over HTTP from its own thread, so that it answers even if the loop is blocked.
 
 `/livez` and `/readyz` answer 200 with `ok`, or 503 with one line; every other path serves the metrics.
-deploy/automation has a copy of this file.
+deploy/automation serves its health by it as well, so it imports nothing of the pipeline.
 """
 
 import socket

@@ -21,8 +21,6 @@ from railsight_automation.errors import Misconfigured
 from railsight_automation.gnmi_client import GnmiClient
 from railsight_automation.host_commands import HostCommands
 from railsight_automation.journal import Journal
-from railsight_automation.kafka_login import FilePassword, FileToken
-from railsight_automation.kafka_login import client_options as login_options
 from railsight_automation.kubernetes_nodes import KubernetesHosts, OfficialClient
 from railsight_automation.links import Links
 from railsight_automation.log_setup import FORMATS, configure_logging
@@ -32,7 +30,9 @@ from railsight_automation.signing import Verifier, load_signer
 from railsight_automation.slurm import SlurmHosts
 from railsight_automation.slurm_reboot import SlurmReboot
 from railsight_automation.status import Status, StatusParams, serve
-from railsight_automation.tls_files import TlsFiles
+from streams.wire.kafka_login import FilePassword, FileToken
+from streams.wire.kafka_login import client_options as login_options
+from streams.wire.tls_files import TlsFiles
 
 log = logging.getLogger("railsight_automation")
 

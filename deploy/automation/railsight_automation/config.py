@@ -13,11 +13,11 @@ import grpc
 from railsight_automation.errors import Misconfigured
 from railsight_automation.gnmi_client import Access
 from railsight_automation.host_commands import REBOOT, SECTIONS, CommandParams, problems
-from railsight_automation.kafka_login import MECHANISMS
 from railsight_automation.kubernetes_nodes import KubernetesParams
 from railsight_automation.links import LinkParams
 from railsight_automation.slurm import SlurmParams
 from railsight_automation.status import StatusParams
+from streams.wire.kafka_login import MECHANISMS
 
 
 @dataclass(frozen=True)

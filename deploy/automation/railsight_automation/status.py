@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 
 from railsight_automation.errors import Misconfigured
-from railsight_automation.status_http import REQUEST_S, StatusHttp
+from streams.health.status_http import REQUEST_S, StatusHttp
 
 PROBE_S = 5.0
 _ANSWER_S = 10.0

@@ -26,29 +26,26 @@ from tests.fixtures.automation import NOW_NS, remediation, remediation_json
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "deploy/automation/railsight_automation"
+DOCKERFILE = ROOT / "deploy/automation/Dockerfile"
 GOLDEN = ROOT / "tests/contract/wire/golden/railsight.remediations.v1.remediation.2.json"
 
 
-def test_it_imports_nothing_of_the_pipeline() -> None:
-    """Only the standard library, gRPC, protobuf, Kafka's and Prometheus' client; others where they are configured."""
-    optional = {"kubernetes", "urllib3", "cryptography"}
-    allowed = {
-        "railsight_automation",
-        "aiokafka",
-        "grpc",
-        "google",
-        "prometheus_client",
-        *optional,
-        *sys.stdlib_module_names,
-    }
+def test_it_imports_of_the_pipeline_only_its_connection_to_kafka_and_the_server_of_its_health() -> None:
+    """Beside them the standard library and the packages of its image; its image copies every file that it imports."""
+    packages = {"aiokafka", "grpc", "google", "prometheus_client", "kubernetes", "urllib3", "cryptography"}
+    shared = {"wire.kafka_login", "wire.kafka_refusals", "wire.tls_files", "health.status_http"}
+    modules = {f"streams.{name}": ROOT / f"streams/{name.replace('.', '/')}.py" for name in shared}
     imported: set[str] = set()
-    for path in PACKAGE.glob("*.py"):
+    for path in (*PACKAGE.glob("*.py"), *modules.values()):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
-                imported |= {alias.name.partition(".")[0] for alias in node.names}
+                imported |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
-                imported.add((node.module or "").partition(".")[0])
-    assert imported <= allowed, imported - allowed
+                imported.add(node.module or "")
+    others = {name for name in imported if name.partition(".")[0] not in {*packages, *sys.stdlib_module_names}}
+    assert {name for name in others if not name.startswith("railsight_automation")} == set(modules)
+    copied = {word for line in DOCKERFILE.read_text().splitlines() if line.startswith("COPY ") for word in line.split()}
+    assert {path.relative_to(ROOT).as_posix() for path in modules.values()} <= copied
 
 
 def test_it_reads_the_golden_remediation_and_writes_a_result_that_the_pipeline_reads() -> None:
