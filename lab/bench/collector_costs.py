@@ -1,8 +1,6 @@
 """Compares the CPU cost of clients of one protocol: the rows that a collector's benchmark returns, and their table.
 
-A benchmark is a Typer command under the entry-point group `railsight.benches`: the command has the entry's name, and
-its own options and docstring. It imports the measured modules only when it is called. It measures railsight's client
-and the other clients in one run against the same device, and prints `lines` of the result, or `as_dict` with `--json`.
+A benchmark measures railsight's client and the other clients in one run against the same device.
 """
 
 import resource
