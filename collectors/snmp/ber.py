@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from streams.wire.errors import Reject
 
-SEQUENCE, INTEGER, OCTETS, NULL, OID = 0x30, 0x02, 0x04, 0x05, 0x06
-IP_ADDRESS, COUNTER32, GAUGE32, TIMETICKS, OPAQUE, COUNTER64 = 0x40, 0x41, 0x42, 0x43, 0x44, 0x46
+SEQUENCE, INTEGER, OCTETS, OID = 0x30, 0x02, 0x04, 0x06
+COUNTER32, GAUGE32, TIMETICKS, COUNTER64 = 0x41, 0x42, 0x43, 0x46
 RESPONSE, REPORT = 0xA2, 0xA8
 NOTHING = frozenset({0x80, 0x81, 0x82})
 """The tags noSuchObject, noSuchInstance, endOfMibView (RFC 3416): no value."""

@@ -26,7 +26,7 @@ from streams.wire.errors import Retry
 from streams.wire.models import Finding
 from streams.wire.topics import ADMIN, READER
 
-LOAD, BENCH = "load", "bench"
+LOAD = "load"
 COSTS_EVERY_S = 1.0
 ROWS_EVERY_S, ROWS_EVERY_QUICK_S = 1.0, 5.0
 """A sample with new rows costs 15 ms of CPU, which is counted as ClickHouse's; a sample without costs about 1 ms."""

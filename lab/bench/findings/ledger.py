@@ -142,7 +142,6 @@ class Pager:
     notifier: Notifier
     interval_ns: int
     pages: list[Page] = field(default_factory=list)
-    posts: int = 0
     _active: dict[Identity, int] = field(default_factory=dict)
     """Firing pages, with the end of each."""
     _next_ns: int = 0
@@ -154,7 +153,6 @@ class Pager:
         self._next_ns = now_ns + self.interval_ns
         due = self.notifier.due(now_ns)
         for alert in due:
-            self.posts += 1
             if alert.labels.get("page") != "true":
                 continue
             if alert.ends_at_ns <= now_ns:

@@ -36,6 +36,8 @@ _SAME_READING_NS = ns(1)
 
 
 _SHORTEST_GAP_NS = ns(10)
+_LATENESS_NS = ns(30)
+"""The gaps of a source are kept for this long after they end, because a late reading may fill one."""
 _PAUSE_NS = ns(60)
 """If nothing at all arrived for this long, the collectors or railsight itself were stopped: every source gets its limit
 again from then on."""
@@ -142,9 +144,8 @@ class CollectorArrivals:
 class Liveness:
     """All sources of one partition."""
 
-    def __init__(self, params: StaleParams, lateness_ns: int = ns(30)) -> None:
+    def __init__(self, params: StaleParams) -> None:
         self._params = params
-        self._lateness_ns = lateness_ns
         self._min_limit_ns = min(ns(params.at_least_s), ns(params.unlearned_s))
         """An interval within this is no silence, whatever the cadence."""
         self.sources: dict[tuple[str, Source], SourceState] = {}
@@ -361,7 +362,7 @@ class Liveness:
     def _late(self, state: SourceState, at_ns: int) -> Iterator[Symptom]:
         """Divide a reported gap at a late sample into two intervals, and yield the remaining gaps."""
         for gap in state.gaps:
-            if gap[0] < at_ns < gap[1] and state.last_ns - gap[1] <= self._lateness_ns:
+            if gap[0] < at_ns < gap[1] and state.last_ns - gap[1] <= _LATENESS_NS:
                 state.gaps.remove(gap)
                 for part in ((gap[0], at_ns), (at_ns, gap[1])):
                     if part[0] == gap[0] or part[1] - part[0] > state.limit_ns:
@@ -407,7 +408,7 @@ class Liveness:
     def _resumed(self, state: SourceState, last_ns: int, at_ns: int, boot_id: int = 0) -> Symptom:
         """Return the symptom of the whole gap, which may not have been reported before."""
         newest_ns = max(at_ns, state.last_ns)
-        state.gaps = [gap for gap in state.gaps if newest_ns - gap[1] <= self._lateness_ns]
+        state.gaps = [gap for gap in state.gaps if newest_ns - gap[1] <= _LATENESS_NS]
         state.gaps.append((last_ns, at_ns))
         silence = self._silence(state, last_ns + state.limit_ns, boot_id, has_resumed=True)
         return Symptom(state.device, "", silence, at_ns, last_ns, state.source)

@@ -65,7 +65,6 @@ def _answers(request: Request) -> Answers:
 Found = Annotated[Answers, Depends(_answers)]
 Text = Annotated[str, Query(max_length=253)]
 Name = Annotated[str, Path(max_length=253)]
-Runbook = Annotated[str, Path(pattern=r"^[a-z][a-z0-9-]{1,60}(\.md)?$")]
 Id = Annotated[str, Path(pattern=r"^[0-9a-f]{4,64}$", description="The id of a finding, or the beginning of it.")]
 
 

@@ -30,7 +30,6 @@ class SinkStats:
     rows: Counter[str] = field(default_factory=Counter)
     blocks: int = 0
     rejected: int = 0
-    rewinds: int = 0
     lost: int = 0
     """Records that retention deleted before they were read."""
 

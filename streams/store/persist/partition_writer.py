@@ -257,7 +257,6 @@ class PartitionWriter:
             return True
         self._position = await self._offsets.first_after(self._newest_ms)
         _log.warning("topic was rewound", topic=self._at.topic, partition=self._at.partition, to=self._position)
-        self._context.stats.rewinds += 1
         self._context.reader.seek(self._at, self._position)
         await self._report_lost(self._position, 0, is_recreated=True)
         return False
