@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -93,6 +93,21 @@ def _receiver(finding: Finding) -> str:
     return finding.subject.a.device if finding.subject.a is not None else ""
 
 
+_PAGE_LIMIT_NS = 75 * 10**9
+"""The default hold of a page, and a minute for its parent, if it had one, to end."""
+
+
+@dataclass(slots=True)
+class CriticalFinding:
+    """A finding that was open and CRITICAL: since when by the arrival clock, its parents, and its page."""
+
+    since_ns: int
+    parents: set[str] = field(default_factory=set)
+    """The ids of its parents, and an empty one if it had none for a time."""
+    paged_ns: int = 0
+    """The time of its page, or of the page that it joined; 0 without one."""
+
+
 @dataclass(slots=True)
 class Outcome:
     """The findings of one trial and their score. `pages` has finding ids with the time of their page."""
@@ -118,6 +133,7 @@ class Outcome:
     """Findings near hidden faults and shut ports, which are not counted as false."""
     senders: NamedSenders = field(default_factory=NamedSenders)
     """The senders in other pods, for incasts."""
+    criticals: Mapping[str, CriticalFinding] = field(default_factory=dict)
 
     def detectable_from_ns(self, truth: Truth) -> int:
         """Return the earliest time at which a fault could be detected."""
@@ -158,6 +174,29 @@ class Outcome:
             for finding_id in self.pages
             if not self._has_fault(self.findings[finding_id]) and not self._is_shut(self.findings[finding_id])
         ]
+
+    @property
+    def muted_pages(self) -> list[str]:
+        """Return the ids of CRITICAL findings of faults whose page is missing or late though no fault explains them.
+
+        The outage of a device explains its links. Missing data explains only missing data, and a parent without a fault
+        explains nothing.
+        """
+        return [identity for identity, critical in self.criticals.items() if self._is_muted(identity, critical)]
+
+    def _is_muted(self, identity: str, critical: CriticalFinding) -> bool:
+        finding = self.findings[identity]
+        if finding.status is Status.RETRACTED or not self._has_fault(finding):
+            return False
+        if critical.paged_ns and critical.paged_ns - critical.since_ns <= _PAGE_LIMIT_NS:
+            return False
+        parents = [self.findings[parent] for parent in critical.parents if parent]
+        if not parents and not critical.paged_ns:
+            return False  # it ended within its hold
+        is_silence = finding.condition is Condition.TELEMETRY_STALE
+        return not any(
+            self._has_fault(one) and (is_silence or one.condition is not Condition.TELEMETRY_STALE) for one in parents
+        )
 
     @property
     def shut_pages(self) -> list[str]:

@@ -44,6 +44,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "pages": len(outcome.pages),
         "shut_pages": [_page(outcome, finding_id) for finding_id in outcome.shut_pages],
         "false_pages": [_page(outcome, finding_id) for finding_id in outcome.false_pages],
+        "muted_pages": [_page(outcome, finding_id) for finding_id in outcome.muted_pages],
         "fine": is_passed(outcome),
     }
 
@@ -65,6 +66,8 @@ def _short_of_goals(outcome: Outcome) -> list[str]:
     senders = outcome.senders
     if with_delays and senders.named < MIN_RATIO * senders.caused:
         short.append("senders of congestion/incast in other pods")
+    if outcome.muted_pages:
+        short.append("muted pages")
     return short
 
 
@@ -130,8 +133,8 @@ def lines(outcome: Outcome) -> Iterator[str]:
     shut = (
         f", {len(outcome.shut_pages)} for a port that was shut where no source reads it" if outcome.shut_pages else ""
     )
-    yield f"{values['pages']} pages, {len(outcome.false_pages)} false{shut}"
-    yield from (f"false page: {page}" for page in values["false_pages"])
+    yield f"{values['pages']} pages, {len(outcome.false_pages)} false{shut}, {len(outcome.muted_pages)} muted or late"
+    yield from (f"{kind} page: {page}" for kind in ("false", "muted") for page in values[f"{kind}_pages"])
     yield from (f"repeated: {name}" for name in values["repeated"])
     if values["fine"]:
         yield "all goals are met"

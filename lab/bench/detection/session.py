@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from lab.bench.detection.fabrics import FABRICS, received
 from lab.bench.detection.hidden_faults import without_hidden
-from lab.bench.detection.outcome import Outcome, TrialSpec, named_senders
+from lab.bench.detection.outcome import CriticalFinding, Outcome, TrialSpec, named_senders
 from lab.bench.detection.render import as_dict, lines
 from lab.bench.detection.source_ablation import SourceAblation
 from lab.world.collector_outages import dated_later, unread_reason
@@ -24,7 +24,7 @@ from streams.replay.backtest import stages
 from streams.replay.driver import Driver, Stages
 from streams.replay.score import score
 from streams.wire.errors import Misconfigured
-from streams.wire.models import Event, Finding, Message, ProbeReport, Source
+from streams.wire.models import Event, Finding, Message, ProbeReport, Severity, Source
 
 SOURCES: dict[str, Callable[[Message], bool]] = {
     "gnmi": lambda message: _source(message) is Source.SOURCE_GNMI,
@@ -86,7 +86,7 @@ def run(spec: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
         observer.first_published_ns, observer.pages, telemetry.report_delays_ns, telemetry.counts,
         (whole.end_ns - whole.start_ns) / 3.6e12, scenario.negative_cases, result.counts,
         result.hidden, result.shut, result.effects,
-        named_senders(injections, findings, scenario.topology.devices),
+        named_senders(injections, findings, scenario.topology.devices), observer.criticals,
     )  # fmt: skip
 
 
@@ -99,6 +99,7 @@ class _Observer:
     findings: dict[str, Finding] = field(default_factory=dict)
     first_published_ns: dict[str, int] = field(default_factory=dict)
     pages: dict[str, int] = field(default_factory=dict)
+    criticals: dict[str, CriticalFinding] = field(default_factory=dict)
 
     def follow(self, driver: Driver, batches: Iterator[tuple[int, list[Message]]]) -> None:
         """Process all batches."""
@@ -116,12 +117,18 @@ class _Observer:
         self.findings[finding.id] = finding
         self.first_published_ns.setdefault(finding.id, at_ns)
         self.notifier.process(finding, at_ns)
+        if finding.severity is Severity.CRITICAL and not finding.is_closed and not finding.shadow:
+            self.criticals.setdefault(finding.id, CriticalFinding(at_ns)).parents.add(finding.parent_id)
 
     def _notify(self, at_ns: int) -> None:
         due = self.notifier.due(at_ns)
         for alert in due:
             if alert.labels.get("page") == "true" and alert.ends_at_ns > at_ns:
                 self.pages.setdefault(alert.labels["finding_id"], at_ns)
+            elif "paged_with" not in alert.annotations:
+                continue
+            critical = self.criticals[alert.labels["finding_id"]]
+            critical.paged_ns = critical.paged_ns or at_ns
         self.notifier.posted(due, at_ns)
 
 

@@ -53,7 +53,7 @@ def test_one_killed_collector_of_several_invents_and_hides_no_fault() -> None:
     spec = TrialSpec(gpus=256, seed=11, each=1, faults=faults, cadence=Cadence(10, 10), killed_min=(1, 3, 10))
     outcome = run(spec, Settings(), stages(Settings()))
     assert (outcome.score.missed, outcome.score.invented, outcome.score.repeated) == ((), (), ())
-    assert outcome.false_pages == []
+    assert (outcome.false_pages, outcome.muted_pages) == ([], [])
     killed = [one for one in outcome.injections if one.kind == "killed collector"]
     assert len(killed) == 3
     for outage in killed:

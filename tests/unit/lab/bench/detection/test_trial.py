@@ -3,9 +3,12 @@
 from collections import Counter
 from dataclasses import replace
 
+import pytest
+
 from lab.bench.detection.hidden_faults import HiddenFault
+from lab.bench.detection.outcome import CriticalFinding, Outcome, TrialSpec
+from lab.bench.detection.render import lines
 from lab.bench.detection.results import shares_of
-from lab.bench.detection.session import Outcome, TrialSpec
 from lab.world.delivery_model import Cadence
 from lab.world.ground_truth import GroundTruth, InjectedFault
 from streams.fabric.ids import Port
@@ -92,3 +95,50 @@ def test_a_page_for_a_silence_that_a_fault_explains_is_not_false() -> None:
             TrialSpec(), injected, Score((), (), ()), {"f": finding}, {}, {"f": 1600 * S}, {}, Counter(), 1.0
         )
         assert outcome.false_pages == expected
+
+
+def at(identity: str, condition: Condition, device: str, parent: str = "", start_s: int = 1210) -> Finding:
+    return Finding(
+        identity, 1, final=False, condition=condition, severity=Severity.CRITICAL, status=Status.OPEN,
+        subject=Subject(f"device:{device}", Endpoint(device)), started_at_ns=start_s * S, observed_at_ns=start_s * S,
+        parent_id=parent, detector=condition.slug, detector_version="1", summary="",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("own", "parents", "paged_s", "is_muted"),
+    [
+        ("link", {""}, 1300, False),
+        ("link", {""}, 1316, True),
+        ("link", {""}, 0, False),
+        ("link", {"silence"}, 0, True),
+        ("link", {"silence", ""}, 1500, True),
+        ("link", {"silence", ""}, 1310, False),
+        ("link", {"invented"}, 0, True),
+        ("link", {"outage"}, 0, False),
+        ("link", {"silence", "outage"}, 0, False),
+        ("other silence", {"silence"}, 0, False),
+        ("other silence", {"invented"}, 0, True),
+    ],
+)
+def test_a_muted_page_is_one_that_no_fault_explains(own: str, parents: set[str], paged_s: int, is_muted: bool) -> None:
+    """The page of a fault is missing or late; its hold, and the outage of a device, are reasons for that."""
+    faults = [
+        InjectedFault((GroundTruth(Truth(1200 * S, 1600 * S, condition, device, "", 90.0), 1200 * S),), (), "fault")
+        for condition, device in (
+            (Condition.LINK_DOWN, "l1"), (Condition.TELEMETRY_STALE, "l1"), (Condition.TELEMETRY_STALE, "l2"),
+            (Condition.DEVICE_DOWN, "l3"),
+        )
+    ]  # fmt: skip
+    findings = [
+        at("link", Condition.LINK_DOWN, "l1"), at("other silence", Condition.TELEMETRY_STALE, "l1"),
+        at("silence", Condition.TELEMETRY_STALE, "l2"),
+        at("outage", Condition.DEVICE_DOWN, "l3"), at("invented", Condition.DEVICE_DOWN, "l4"),
+    ]  # fmt: skip
+    criticals = {own: CriticalFinding(1240 * S, parents, paged_s * S)}
+    outcome = Outcome(
+        TrialSpec(), faults, Score((), (), ()), {one.id: one for one in findings}, {}, {}, {}, Counter(), 1.0,
+        criticals=criticals,
+    )  # fmt: skip
+    assert outcome.muted_pages == [own] * is_muted
+    assert ("muted pages" in "".join(lines(outcome))) is is_muted
