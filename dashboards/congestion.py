@@ -83,7 +83,7 @@ def _panels() -> list[Panel]:
             {
                 "device": Column("Device"), "port": Column("Port", 130, links=to_link()),
                 "priority": Column("Priority", 80),
-                "direction": Column("Direction", 100), "frames": Column("Frames", 110, unit="pps"),
+                "direction": Column("Direction", 100), "frames": Column("Mean of 10 min", 130, unit="pps"),
                 "subject": Column(hidden=True),
             },
             empty="No port is known to have sent or received a pause frame in the last ten minutes.",
@@ -98,5 +98,6 @@ def _panels() -> list[Panel]:
                 "dropped": Column("Dropped", 90),
             },
             empty="No collector reads queues in this time range.",
+            width=24,
         ),
     ]  # fmt: skip

@@ -124,7 +124,8 @@ def _open() -> list[Panel]:
         table(
             "Open findings",
             "Causes first, the most severe on top, as known at the end of the time range. Trend: when its severity or"
-            " the number of its hosts last changed. Click a condition to see its explanation, its link or its runbook.",
+            " the number of its hosts last changed. Cause: with its confidence. Click a condition to see its"
+            " explanation, its link or its runbook.",
             queries.OPEN_FINDINGS,
             {
                 "severity": Column("Severity", 75, colors=SEVERITY),
@@ -132,18 +133,16 @@ def _open() -> list[Panel]:
                 "summary": Column("Summary", wrap=True),
                 "lasts": Column("For", 95), "trend": Column("Trend", 110),
                 "place": Column("Place", 95),
-                "cause": Column("Cause", 100),
+                "cause": Column("Cause", 150),
                 "hosts": Column("Hosts", 60),
                 "jobs": Column("Jobs", 115),
-                "confidence": Column("Confidence", 95),
-                "acknowledged_by": Column("Ack by", 75),
-                "explained_by": Column("Explained by", 115),
+                "note": Column("Note", 150),
                 "runbook": Column(hidden=True),
                 "subject": Column(hidden=True),
                 "id": Column(hidden=True),
             },
             empty="No open finding is known. Whether the pipeline works is shown above.",
-            height=10,
+            height=13,
             width=24,
         ),
         waiting(remediation.WAITING),
@@ -173,7 +172,7 @@ def _over_time() -> list[Panel]:
             queries.NODES,
             queries.EDGES,
             {"title": to_device(), "subject": to_link()},
-            height=16,
+            height=20,
             width=24,
         ),
         timeline(

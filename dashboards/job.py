@@ -49,7 +49,7 @@ def _panels() -> list[Panel]:
             queries.LOST,
             [(0, HEALTHY), (0.1, WARNING)],
             unit="h",
-        ),
+        ).decimals(2),
         stat(
             "Size",
             "Hosts and GPUs, and the seconds of its life in the time range.",
@@ -81,6 +81,7 @@ def _panels() -> list[Panel]:
             queries.AGAINST_FABRIC,
             unit="percentunit",
             empty=_NO_JOB,
+            width=9,
         ),
         table(
             "Hosts of the job",
@@ -94,6 +95,7 @@ def _panels() -> list[Panel]:
                 "last_sample": moment("Last sample"),
             },
             empty=_NO_JOB,
+            width=15,
         ),
     ]  # fmt: skip
 

@@ -16,6 +16,8 @@ LEVELS = {
     "3": ("critical", CRITICAL),
 }  # fmt: skip
 """The text and color of each level of a place."""
+ARCS = {level: f"arc__{text}" for level, (text, _) in LEVELS.items()}
+"""The column of each level in a query of nodes; the arc of the node's level is the whole ring."""
 PORT_LEVELS = {
     "-1": ("unobserved", UNOBSERVED), "0": ("up", HEALTHY), "1": ("shut", INFO), "3": ("down", CRITICAL),
 }  # fmt: skip

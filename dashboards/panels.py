@@ -11,7 +11,7 @@ from grafana_foundation_sdk.builders import timeseries as build_series
 from grafana_foundation_sdk.models import common, dashboard
 
 from dashboards.clickhouse import SOURCE, Target
-from dashboards.looks import LEVELS, UNKNOWN, UNOBSERVED, absent, colored, fixed, steps
+from dashboards.looks import ARCS, LEVELS, UNKNOWN, UNOBSERVED, absent, colored, fixed, steps
 from dashboards.queries.query import Query
 
 Steps = Sequence[tuple[float | None, str]]
@@ -181,10 +181,22 @@ def graph(
         .datasource(SOURCE)
         .with_target(Target(nodes, "A"))
         .with_target(Target(edges, "B"))
-        .nodes(build_graph.NodeOptions())
+        .nodes(
+            build_graph.NodeOptions().arcs(
+                [build_graph.ArcOption().field(arc).color(LEVELS[level][1]) for level, arc in ARCS.items()]
+            )
+        )
         .height(height)
         .span(width)
     )
+    # Grafana has no display names of this kind of panel; its legend shows those of a transformation.
+    titles = {
+        "mainstat": "state",
+        "secondarystat": "open findings",
+        **{ARCS[n]: text for n, (text, _) in LEVELS.items()},
+    }
+    renamed = dashboard.DataTransformerConfig(id_val="organize", options={"renameByName": titles})
+    panel.with_transformation(renamed)
     for field, own in links.items():
         given = [{"title": text, "url": url} for text, url in own.items()]
         panel.override_by_name(field, [dashboard.DynamicConfigValue(id_val="links", value=given)])

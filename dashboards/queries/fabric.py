@@ -1,6 +1,7 @@
 """Defines the queries of the Fabric dashboard: open findings, their places and durations, and the coverage."""
 
 from dashboards.limits import DETECT
+from dashboards.looks import ARCS
 from dashboards.queries.messages import LATEST, messages, reported
 from dashboards.queries.query import (
     CONFIDENCE,
@@ -131,8 +132,8 @@ FROM ({_SWITCHES}
 )
 # The node of a switch that is not drawn itself. A fabric without planes has one node for all devices without a pod.
 _PLANE_NODE = "if({plane} IS NULL, 'no pod', concat('plane ', toString(assumeNotNull({plane}))))"
-# The colors must equal the colors of panels.py; a test compares them.
-_COLOR = "transform(toInt32({level}), [-1, 0, 1, 2, 3], ['#8E8E8E', '#009E73', '#56B4E9', '#E69F00', '#D55E00'], '')"
+# Grafana colors a node by its arcs; a legend of their names and colors is below the graph.
+_ARCS = ", ".join(f"toFloat64(level = {level}) AS {arc}" for level, arc in ARCS.items())
 _TEXT = "transform(toInt32({level}), [-1, 0, 1, 2, 3], ['unobserved', 'healthy', 'info', 'warning', 'critical'], '')"
 # The graph draws the worst 24 pods and the worst 12 switches with an open finding; other switches are drawn as their
 # pod or plane. These are scalars, so that ClickHouse computes each only once.
@@ -171,11 +172,11 @@ _DRAWN = f"""(
 arraySlice(arraySort(one -> (-one.5, one.1), arrayFilter(one -> one.6 > 0, switches)), 1, 12) AS drawn"""
 # The columns from left to right, each six nodes high: pods, their switches, switches without a pod, planes.
 _POSITIONS = """[-330, -170, 60, 290][layer] + if(layer = 1, -110, 110) * intDiv(place - 1, 6) AS fixedx,
-    ((place - 1) % 6 - (least(size, 6) - 1) / 2) * 90 AS fixedy"""
+    ((place - 1) % 6 - (least(size, 6) - 1) / 2) * 88 AS fixedy"""
 NODES = Query(
     f"""WITH {_DRAWN}
 SELECT id, title, subtitle, {_TEXT.format(level="level")} AS mainstat,
-    if(open = 0, '', concat(toString(open), ' open')) AS secondarystat, {_COLOR.format(level="level")} AS color,
+    if(open = 0, '', concat(toString(open), ' open')) AS secondarystat, {_ARCS},
     24 AS noderadius, {_POSITIONS}
 FROM (
     SELECT *, row_number() OVER (PARTITION BY layer ORDER BY id) AS place, count() OVER (PARTITION BY layer) AS size
@@ -191,14 +192,14 @@ FROM (
         UNION ALL SELECT 1, 'none', 'no inventory', 'in this time range', -1, 0 WHERE empty(pods) AND empty(switches)
     )
 ) ORDER BY layer, id""",
-    ("id", "title", "subtitle", "mainstat", "secondarystat", "color", "noderadius", "fixedx", "fixedy"),
+    ("id", "title", "subtitle", "mainstat", "secondarystat", *ARCS.values(), "noderadius", "fixedx", "fixedy"),
 )
 EDGES = Query(
     f"""WITH {_DRAWN}, arrayMap(one -> one.1, pods) AS named_pods, arrayMap(one -> one.1, drawn) AS named,
 arrayMap(one -> one.5, ill) AS down
 SELECT concat(source, ' ', target) AS id, source, target,
     if(lost = 0, toString(links), concat(toString(links - lost), ' of ', toString(links))) AS mainstat,
-    if(lost = 0, '#8E8E8E', '#D55E00') AS color, worst AS subject
+    if(lost = 0, '#8E8E8E', '#D55E00') AS color, if(lost = 0, 1, 4) AS thickness, worst AS subject
 FROM (
     SELECT if(has(named, links.a_device), links.a_device, links.pod) AS source,
         if(has(named, links.z_device), links.z_device, {_PLANE_NODE.format(plane="links.plane")}) AS target,
@@ -211,7 +212,7 @@ FROM (
     UNION ALL SELECT if(empty(pods), 'none', pods[1].1) AS source, source, 0, 0, ''
     WHERE (SELECT count() FROM ({LINKS}) WHERE role = 'fabric-link' AND has(named_pods, pod)) = 0
 ) ORDER BY id LIMIT 400""",
-    ("id", "source", "target", "mainstat", "color", "subject"),
+    ("id", "source", "target", "mainstat", "color", "thickness", "subject"),
 )
 
 # Without a base URL, the Finding dashboard; else the finding's own link if it is below the base URL, or the page there.
@@ -238,9 +239,12 @@ _TREND = f"""
 OPEN_FINDINGS = Query(
     f"""SELECT severity, detector AS condition, summary, {LASTS.format("lasts_s")} AS lasts,
     if(trend.direction = '', '', concat(trend.direction, ', ', {LASTS.format("changed_s")}, ' ago')) AS trend,
-    concat({POD}, ifNull(concat(' rail ', toString(rail)), '')) AS place, cause, length(hosts) AS hosts,
-    arrayStringConcat(jobs, ', ') AS jobs, {CONFIDENCE} AS confidence,
-    acknowledged.actor AS acknowledged_by, left(parent_id, 12) AS explained_by, {_RUNBOOK} AS runbook,
+    concat({POD}, ifNull(concat(' rail ', toString(rail)), '')) AS place, trimBoth(concat(cause, ' ', {CONFIDENCE}))
+        AS cause, length(hosts) AS hosts, arrayStringConcat(jobs, ', ') AS jobs,
+    arrayStringConcat(arrayFilter(one -> one != '', [
+        if(acknowledged.actor = '', '', concat('ack by ', acknowledged.actor)),
+        if(parent_id = '', '', concat('explained by ', left(parent_id, 8)))
+    ]), ', ') AS note, {_RUNBOOK} AS runbook,
     subject_id AS subject, known.id AS id
 FROM (
     SELECT *, dateDiff('second', started_at, $__toTime) AS lasts_s FROM {KNOWN} WHERE {OPEN} AND {CHOSEN}
@@ -252,8 +256,8 @@ LEFT JOIN (
 ORDER BY parent_id != '', {LEVEL} DESC, trend.direction = 'worse' DESC, started_at DESC, known.id
 LIMIT 500""",
     (
-        "severity", "condition", "summary", "lasts", "trend", "place", "cause", "hosts", "jobs", "confidence",
-        "acknowledged_by", "explained_by", "runbook", "subject", "id",
+        "severity", "condition", "summary", "lasts", "trend", "place", "cause", "hosts", "jobs",
+        "note", "runbook", "subject", "id",
     ),
 )  # fmt: skip
 CRITICAL_TIMES = finding_times(f"severity = 'critical' AND parent_id = '' AND {CHOSEN}")

@@ -128,15 +128,19 @@ ORDER BY time LIMIT 200""",
 def states_over_time(places: str, states: str, name: str = "place") -> Query:
     """Return a timeline with the highest level of each place in each bucket; -1 without an observation.
 
-    `places` has the column place; `states` has place, begin and end (Unix seconds), and level (0 or more).
+    `places` has the column place; `states` has place, begin and end (Unix seconds), and level (0 or more). Without a
+    place there is one unobserved row, because Grafana reports a missing time field for a timeline without rows.
     """
     return Query(
         f"""WITH toUInt32(greatest($__interval_s, 10)) AS step,
     intDiv(toUnixTimestamp($__fromTime), step) * step AS first, toUnixTimestamp($__toTime) AS last
 SELECT toDateTime(slots.slot, 'UTC') AS time, places.place AS {name},
     if(filled.slot = 0, -1, toInt32(filled.level)) AS health
-FROM (SELECT DISTINCT place FROM ({places}
-)) AS places
+FROM (
+    SELECT arrayJoin(if(empty(found), ['none is known'], found)) AS place
+    FROM (SELECT groupUniqArray(place) AS found FROM ({places}
+    ))
+) AS places
 CROSS JOIN (SELECT arrayJoin(range(first, last, step)) AS slot) AS slots
 LEFT JOIN (
     SELECT place, arrayJoin(range(

@@ -147,7 +147,8 @@ class Demo:
         password = reader_password_file(Path(self.addresses["clickhouse_password_file"])).read_text().strip()
         reader = BoardReader(self.addresses["clickhouse"], self.settings.store.database, BOARD_READER, password)
         if url := os.environ.get("GRAFANA_URL"):
-            self.addresses["grafana"] = await asyncio.to_thread(Grafana(url, os.environ).install, reader)
+            install, is_alone = Grafana(url, os.environ).install, self.plan.alertmanager is None
+            self.addresses["grafana"] = await asyncio.to_thread(install, reader, alerts_of_findings=is_alone)
         elif (program := grafana.find_program(os.environ)) is not None:
             folder = self.plan.folder / "grafana"
             folder.mkdir(exist_ok=True)

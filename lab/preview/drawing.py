@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
+from dashboards.looks import ARCS, LEVELS
 from lab.preview.reading import Rows, state, text
 
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#8E8E8E")
@@ -187,13 +188,14 @@ def graph(nodes: Rows, edges: Rows, width: int, height: int) -> str:
             (x, y, _), (x2, y2, _) = places[edge["source"]], places[edge["target"]]
             out.append(f'<line x1="{x:.0f}" y1="{y:.0f}" x2="{x2:.0f}" y2="{y2:.0f}" stroke="{edge["color"]}"/>')
     for x, y, node in places.values():
-        out.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="15" class="node" stroke="{node["color"]}" stroke-width="5"/>')
+        color = next(LEVELS[level][1] for level, arc in ARCS.items() if node[arc])
+        out.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="15" class="node" stroke="{color}" stroke-width="5"/>')
         label = " ".join(filter(None, (node["mainstat"], node["secondarystat"])))
         out.append(
             f'<text x="{x:.0f}" y="{y + 29:.0f}" text-anchor="middle" class="axis">{escape(node["title"])}</text>'
         )
         out.append(
-            f'<text x="{x:.0f}" y="{y + 41:.0f}" text-anchor="middle" class="axis" style="fill:{node["color"]}">'
+            f'<text x="{x:.0f}" y="{y + 41:.0f}" text-anchor="middle" class="axis" style="fill:{color}">'
             f"{escape(label)}</text>"
         )
     return f'<svg width="{width}" height="{height}">{"".join(out)}</svg>'

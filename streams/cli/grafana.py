@@ -45,7 +45,8 @@ def install(
 
     Example: `railsight grafana install --url http://127.0.0.1:3000 --token-file grafana.token` beside `railsight up`.
     """
-    store = settings_of(config, None, READER).store
+    settings = settings_of(config, None, READER)
+    store = settings.store
     password_file = reader_password_file or _made_password(store)
     address = clickhouse or store.url
     if is_loopback(urlsplit(address).netloc) and not is_loopback(urlsplit(url).netloc):
@@ -57,7 +58,11 @@ def install(
     if token_file is not None:
         environ["GRAFANA_TOKEN"] = read_password(token_file)
     board_reader = BoardReader(address, store.database, reader, read_password(password_file))
-    print_text(f"installed; open {Grafana(url, environ).install(board_reader)}")
+    has_alertmanager = "alertmanagers" in settings.notify.model_fields_set
+    opened = Grafana(url, environ).install(board_reader, alerts_of_findings=not has_alertmanager)
+    print_text(f"installed; open {opened}")
+    if has_alertmanager:
+        print_text("the rule of critical findings is paused: `railsight notify` sends them to your Alertmanager")
 
 
 def _made_password(store: StoreParams) -> Path:

@@ -73,9 +73,10 @@ class Grafana:
             "X-Disable-Provenance": "true",  # people may change the rules in Grafana
         }
 
-    def install(self, reader: BoardReader) -> str:
+    def install(self, reader: BoardReader, *, alerts_of_findings: bool) -> str:
         """Create or replace the data source, the boards and the rules, and let Grafana query the source.
 
+        Without `alerts_of_findings` the rule of critical findings is paused, because an Alertmanager has them.
         Return the address of the first board. Raises Misconfigured with Grafana's answer, and Retry if Grafana cannot
         query ClickHouse.
         """
@@ -89,7 +90,7 @@ class Grafana:
             self._call("POST", "/api/folders", {"uid": FOLDER, "title": FOLDER})
         for board in read_boards().values():
             self._call("POST", "/api/dashboards/db", {"dashboard": board, "folderUid": FOLDER, "overwrite": True})
-        for group in _rule_groups():
+        for group in _rule_groups(alerts_of_findings=alerts_of_findings):
             path = f"/api/v1/provisioning/folder/{FOLDER}/rule-groups/{group['title']}"
             self._call("PUT", path, group)
         health = self._call("GET", f"/api/datasources/uid/{SOURCE_UID}/health")
@@ -137,14 +138,15 @@ def _authorization(url: str, environ: Mapping[str, str]) -> str:
     raise Misconfigured(f"{url} needs GRAFANA_TOKEN (a service account's), or GRAFANA_USER and GRAFANA_PASSWORD")
 
 
-def _rule_groups() -> list[dict[str, Any]]:
+def _rule_groups(*, alerts_of_findings: bool) -> list[dict[str, Any]]:
     """Return the groups of alert rules in the format of the API; the provisioned file escapes each dollar sign."""
     groups = orjson.loads(RULES.read_bytes().replace(b"$$", b"$"))["groups"]
     return [
         {
             "title": group["name"], "folderUid": FOLDER, "interval": 60,
             "rules": [
-                {**rule, "orgID": group["orgId"], "folderUID": FOLDER, "ruleGroup": group["name"]}
+                {**rule, "orgID": group["orgId"], "folderUID": FOLDER, "ruleGroup": group["name"],
+                 "isPaused": rule["isPaused"] and not alerts_of_findings}
                 for rule in group["rules"]
             ],
         }

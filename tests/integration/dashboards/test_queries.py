@@ -99,9 +99,8 @@ def test_who_acknowledged_a_finding_is_shown(board: Board) -> None:
         control("a", "critical", 1), control("b", "warning", 2, until=at(10)), control("c", "elsewhere", 3),
         control("c", "elsewhere", 4, kind="unspecified"),
     ]})  # fmt: skip
-    rows = {row["id"]: row["acknowledged_by"] for row in board.ask(queries.OPEN_FINDINGS)}
-    assert {identity for identity, actor in rows.items() if actor} == {"critical"}
-    assert rows["critical"] == "anna"
+    notes = {row["id"]: row["note"] for row in board.ask(queries.OPEN_FINDINGS) if row["note"]}
+    assert notes == {"critical": "ack by anna", "child": "explained by critical"}
 
 
 def test_a_chosen_pod_hides_the_others(board: Board) -> None:
@@ -196,6 +195,13 @@ def test_alert_rules_fire_by_the_age_of_the_newest_row(empty: Board) -> None:
         )
         (age,) = value("railsight-no-new-rows")
         assert (age > alerts.LATE_S) is (ago > alerts.LATE_S), age
+
+
+def test_each_open_critical_root_is_an_alert(board: Board) -> None:
+    """Its texts are the labels; the number is above the threshold. What the wall counts as critical is the same."""
+    found = board.ask(alerts.CRITICAL)
+    assert len(found) == int(board.ask(queries.CRITICAL_COUNT)[0]["critical"]) > 0
+    assert all(row["condition"] and row["subject"] and row["finding"] and int(row["open"]) == 1 for row in found)
 
 
 def test_the_last_revision_of_a_remediation_is_shown(board: Board) -> None:

@@ -190,9 +190,12 @@ def test_the_floor_of_capacity_is_that_of_decide() -> None:
 
 
 def test_colors_of_nodes_are_those_of_the_palette() -> None:
-    """The query of the graph returns colors, because Grafana takes them from a column."""
-    colors = re.findall(r"#[0-9A-F]{6}", queries.NODES.sql)
-    assert colors == [color for _, color in looks.LEVELS.values()]
+    """Each level has an arc with its color and its name, and the query returns all of them."""
+    (graph,) = (one for one in panels(read("fabric")) if one["type"] == "nodeGraph")
+    arcs = {one["field"]: one["color"] for one in graph["options"]["nodes"]["arcs"]}
+    (renamed,) = (one["options"]["renameByName"] for one in graph["transformations"])
+    named = {(renamed[arc], color) for arc, color in arcs.items()}
+    assert named == set(looks.LEVELS.values()) and arcs.keys() <= set(queries.NODES.columns)
 
 
 def test_findings_can_be_selected() -> None:
@@ -258,8 +261,8 @@ def test_provisioning_names_the_plugin_and_takes_secrets_from_files() -> None:
     assert provider["type"] == "file" and provider["options"]["path"] == "/var/lib/grafana/dashboards"
 
 
-def test_alert_rules_are_for_what_the_pipeline_cannot_report() -> None:
-    """The newest row is old, or absent; ClickHouse does not answer: one rule each, on the provisioned source."""
+def test_alert_rules_are_for_what_the_pipeline_cannot_report_and_for_critical_findings() -> None:
+    """No new row, no ClickHouse, and, paused where an Alertmanager has them, critical findings: on the own source."""
     text = ALERTS.read_text()
     assert text == alerts.rules(), "run python -m dashboards"
     (source,) = yaml.safe_load((PROVISIONING / "datasources/clickhouse.yml").read_text())["datasources"]
@@ -268,6 +271,7 @@ def test_alert_rules_are_for_what_the_pipeline_cannot_report() -> None:
     assert states == {
         "railsight-no-new-rows": ("Alerting", "OK"),
         "railsight-no-clickhouse": ("Alerting", "Alerting"),
+        "railsight-critical-finding": ("OK", "OK"),
     }, "a dead server is one alert, and no data is none of health"
     for rule in group["rules"]:
         query, threshold = rule["data"]

@@ -77,7 +77,8 @@ def running() -> Iterator[FakeGrafana]:
 def test_a_grafana_gets_the_source_the_boards_and_the_rules(running: FakeGrafana) -> None:
     """A second time the source is replaced, and the folder stays; the address of the first board is returned."""
     for _ in range(2):
-        assert Grafana(running.url, TOKEN).install(READER) == f"{running.url}d/railsight-fabric"
+        opened = Grafana(running.url, TOKEN).install(READER, alerts_of_findings=True)
+        assert opened == f"{running.url}d/railsight-fabric"
     half = len(running.requests) // 2 + 1
     assert [(method, path) for method, path, _ in running.requests[:2]] == [
         ("POST", "/api/datasources"), ("POST", "/api/folders"),
@@ -90,8 +91,15 @@ def test_a_grafana_gets_the_source_the_boards_and_the_rules(running: FakeGrafana
     assert len(boards) == len(read_boards()) and "railsight-fabric" in boards
     *_, (method, path, group) = running.requests
     assert (method, path) == ("PUT", "/api/v1/provisioning/folder/railsight/rule-groups/railsight")
-    assert {rule["uid"] for rule in group["rules"]} == {"railsight-no-new-rows", "railsight-no-clickhouse"}
-    assert "$$" not in json.dumps(group)
+    assert len(group["rules"]) == 3 and "$$" not in json.dumps(group)
+
+
+@pytest.mark.parametrize("alerts_of_findings", [True, False])
+def test_findings_alert_where_no_alertmanager_has_them(running: FakeGrafana, *, alerts_of_findings: bool) -> None:
+    """Otherwise Grafana would page a second time for each; the rules of the pipeline itself always run."""
+    Grafana(running.url, TOKEN).install(READER, alerts_of_findings=alerts_of_findings)
+    paused = {rule["uid"] for rule in running.requests[-1][2]["rules"] if rule["isPaused"]}
+    assert paused == (set() if alerts_of_findings else {"railsight-critical-finding"})
 
 
 def test_a_source_by_https_is_secure() -> None:
@@ -104,7 +112,7 @@ def test_a_grafana_without_the_plugin_gets_nothing(running: FakeGrafana) -> None
     """The message has the command that installs the plugin."""
     running.has.clear()
     with pytest.raises(Misconfigured, match=f"plugins install {PLUGIN}"):
-        Grafana(running.url, TOKEN).install(READER)
+        Grafana(running.url, TOKEN).install(READER, alerts_of_findings=True)
     assert not running.requests
 
 
@@ -112,7 +120,7 @@ def test_a_source_that_grafana_cannot_query_is_reported(running: FakeGrafana) ->
     """The message has ClickHouse's address, the user and Grafana's words."""
     running.health = (400, {"status": "ERROR", "message": "connection refused"})
     with pytest.raises(Retry, match=r"cannot query http://127.0.0.1:8123 as grafana: .*connection refused"):
-        Grafana(running.url, TOKEN).install(READER)
+        Grafana(running.url, TOKEN).install(READER, alerts_of_findings=True)
 
 
 def test_a_running_grafana_needs_credentials(running: FakeGrafana) -> None:
@@ -120,7 +128,7 @@ def test_a_running_grafana_needs_credentials(running: FakeGrafana) -> None:
     with pytest.raises(Misconfigured, match="GRAFANA_TOKEN"):
         Grafana(running.url, {})
     with pytest.raises(Misconfigured, match="403"):
-        Grafana(running.url, {"GRAFANA_USER": "a", "GRAFANA_PASSWORD": "b"}).install(READER)
+        Grafana(running.url, {"GRAFANA_USER": "a", "GRAFANA_PASSWORD": "b"}).install(READER, alerts_of_findings=True)
     assert not running.requests
 
 
@@ -130,7 +138,7 @@ def test_a_running_grafana_needs_credentials(running: FakeGrafana) -> None:
 def test_an_address_that_is_no_grafana_is_named(url: str, kind: type[Exception]) -> None:
     """One line with the address."""
     with pytest.raises(kind, match=url):
-        Grafana(url, TOKEN).install(READER)
+        Grafana(url, TOKEN).install(READER, alerts_of_findings=True)
 
 
 def test_an_installation_without_boards_is_named(tmp_path: Path) -> None:
