@@ -30,7 +30,7 @@ from streams.notify.log_export import LogExport
 from streams.notify.params import NotifyParams
 from streams.notify.service import NotifyService
 from streams.notify.tickets.service import TicketService
-from streams.wire.models import Finding, InputLoss, Message
+from streams.wire.models import Endpoint, Finding, InputLoss, Message, Subject
 from streams.wire.topics import (
     FINDINGS,
     FINDINGS_OPEN,
@@ -296,7 +296,9 @@ async def running_command(
 
 
 def fresh(**changes: object) -> Finding:
-    """Return the example as of now."""
+    """Return the example as of now; each other finding has a device of its own, so that it has a page of its own."""
+    if (identity := changes.get("id")) is not None:
+        changes = {"subject": Subject(f"device:{identity}", Endpoint(f"{identity}")), **changes}
     return finding(started_at_ns=time.time_ns() - 40_000_000_000, **changes)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from streams.notify.alertmanager import Alertmanager
 from streams.notify.notifier import Notifier
 from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
-from streams.wire.models import BlastRadius, Finding, Severity, Status, Subject
+from streams.wire.models import BlastRadius, Endpoint, Finding, Severity, Status, Subject
 from tests.fixtures.notify_examples import finding
 from tests.fixtures.ports import free_port
 from tests.integration.notify.conftest import Receivers, Server, until
@@ -189,7 +190,8 @@ async def test_an_hour_without_alertmanager_loses_and_doubles_nothing(
     def change(minute: int, identity: str, revision: int = 1, status: Status = Status.OPEN) -> None:
         at_ns = began_ns + minute * 60 * SECOND
         resolved_ns = at_ns if status is Status.RESOLVED else None
-        one = finding(id=identity, revision=revision, status=status, started_at_ns=at_ns, resolved_at_ns=resolved_ns)
+        own = finding(id=identity, subject=Subject(f"device:{identity}", Endpoint(identity)), started_at_ns=at_ns)
+        one = replace(own, revision=revision, status=status, resolved_at_ns=resolved_ns)
         notifier.process(one, at_ns)
 
     async with Alertmanager(params) as client:
