@@ -167,8 +167,9 @@ def _over_time() -> list[Panel]:
         ),
         graph(
             "Pods, planes and switches",
-            "Pods (the 24 worst) and planes in the color of their worst open finding, and the 12 worst switches that"
-            " have one; an edge has the links that are up, of all. Click a place, or an orange edge for its link.",
+            "Pods (of more than 24 the worst, and the others as one) and planes in the color of their worst open"
+            " finding, and the 12 worst switches that have one; an orange edge has the links that are up, of all. Click"
+            " a place, or an orange edge for its link.",
             queries.NODES,
             queries.EDGES,
             {"title": to_device(), "subject": to_link()},
@@ -177,7 +178,8 @@ def _over_time() -> list[Panel]:
         ),
         timeline(
             "Health over time",
-            "The worst open finding of each place; unobserved if no device of the pod reported for a minute.",
+            f"The worst open finding of each place, of more than {queries.HEALTH_PLACES} of the worst ones; unobserved"
+            " if no device of the pod reported for a minute.",
             queries.HEALTH,
             empty=NO_INVENTORY,
         ),

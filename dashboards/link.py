@@ -104,8 +104,9 @@ def _quality() -> list[Panel]:
             "What of the link gets worse, and when it reaches its limit with 95 % confidence.",
             queries.FORECAST,
             {
-                "metric": Column("Metric", 140, links=to_finding()), "value": Column("Now", 100, unit="sci"),
-                "threshold": Column("Limit", 90, unit="sci"), "reaches": moment("Reaches it"),
+                "metric": Column("Metric", 140, links=to_finding()),
+                "value": Column("Now", 100, unit="sci", decimals=1),
+                "threshold": Column("Limit", 90, unit="sci", decimals=1), "reaches": moment("Reaches it"),
                 "within": Column("Within", wrap=True), "id": Column(hidden=True),
             },
             empty="No trend of this link is known to reach its limit within a week.",

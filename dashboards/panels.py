@@ -66,6 +66,7 @@ def tiles(
         verdict(title, description, query, LEVELS, width=width, height=height)
         .reduce_options(build_common.ReduceDataOptions().calcs([]).values(True).limit(100).fields(""))
         .text_mode(common.BigValueTextMode.VALUE_AND_NAME)
+        .mappings([*colored(LEVELS), absent(empty)])  # without rows Grafana shows the text of the mapping
         # With automatic sizes, Grafana 11.6 cut the state of the second tile.
         .text(build_common.VizTextDisplayOptions().title_size(20).value_size(32))
         .no_value(empty)

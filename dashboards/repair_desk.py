@@ -55,7 +55,8 @@ def _panels() -> list[Panel]:
             queries.FORECAST,
             {
                 "subject": Column("Link", links=to_link() | to_finding()), "metric": Column("Metric", 110),
-                "value": Column("Now", 80, unit="sci"), "threshold": Column("Limit", 70, unit="sci"),
+                "value": Column("Now", 80, unit="sci", decimals=1),
+                "threshold": Column("Limit", 70, unit="sci", decimals=1),
                 "reaches": moment("Reaches it"), "earliest": moment("Earliest"),
                 "latest": moment("Latest"), "id": Column(hidden=True),
             },

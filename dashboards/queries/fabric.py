@@ -8,11 +8,14 @@ from dashboards.queries.query import (
     CONSTRAINT,
     DECIDED,
     DEVICES,
+    EFFECTIVE_LINKS,
+    FABRIC_LINKS,
     FILTERED,
+    HAS_FABRIC_LINKS,
+    IN_RANGE,
     KNOWN,
     LASTS,
     LEVEL,
-    LINKS,
     NONE,
     OBSERVED_S,
     OPEN,
@@ -50,7 +53,7 @@ _SOURCES = f"""
 # A place is a pod's fabric or one of its rails; the pod is NONE for devices and links without a pod.
 _PLACES = f"""
     SELECT DISTINCT if(pod = '', '{NONE}', pod) AS pod, lane FROM (
-        SELECT pod, ifNull(rail, -1) AS lane FROM ({LINKS})
+        SELECT pod, ifNull(rail, -1) AS lane {EFFECTIVE_LINKS}
         UNION ALL SELECT pod, toInt32(-1) AS lane FROM ({DEVICES})
     ) WHERE pod IN (${{pod:singlequote}})"""
 _PLACE = "concat(pod, if(lane < 0, ' fabric', concat(' rail ', toString(lane))))"
@@ -135,8 +138,10 @@ _PLANE_NODE = "if({plane} IS NULL, 'no pod', concat('plane ', toString(assumeNot
 # Grafana colors a node by its arcs; a legend of their names and colors is below the graph.
 _ARCS = ", ".join(f"toFloat64(level = {level}) AS {arc}" for level, arc in ARCS.items())
 _TEXT = "transform(toInt32({level}), [-1, 0, 1, 2, 3], ['unobserved', 'healthy', 'info', 'warning', 'critical'], '')"
-# The graph draws the worst 24 pods and the worst 12 switches with an open finding; other switches are drawn as their
-# pod or plane. These are scalars, so that ClickHouse computes each only once.
+# The graph draws up to 24 pods, of more only the 23 worst that are not healthy, and the others as one place; and the
+# worst 12 switches with an open finding, others as their pod or plane. These are scalars, so that ClickHouse computes
+# each only once.
+_OTHERS = "other pods"
 _DRAWN = f"""(
     SELECT groupArray((
         {POD}, toInt16({LEVEL}), toUInt64(parent_id = ''), arrayFilter(name -> name != '', [a_device, z_device]),
@@ -156,9 +161,10 @@ _DRAWN = f"""(
             UNION ALL SELECT one.1, one.2, 0, one.3, 0 FROM (SELECT arrayJoin(ill) AS one)
         )
         WHERE pod != '' AND pod IN (${{pod:singlequote}})
-        GROUP BY pod HAVING sum(devices) > 0 ORDER BY level DESC, pod LIMIT 24
+        GROUP BY pod HAVING sum(devices) > 0 ORDER BY if(level < 0, 0.5, level) DESC, pod
     )
-) AS pods, (
+) AS ranked, if(length(ranked) <= 24, ranked, arraySlice(arrayFilter(one -> one.2 != 0, ranked), 1, 23)) AS pods,
+arraySlice(ranked, length(pods) + 1) AS others, (
     SELECT groupArray((
         names.device, one.4, one.2, one.5, toInt16(multiIf(at.level > 0, at.level, one.6, 0, -1)), at.open
     ))
@@ -184,33 +190,43 @@ FROM (
         SELECT toUInt8(1) AS layer, one.1 AS id, id AS title, 'pod' AS subtitle, one.2 AS level,
             toUInt64(one.3) AS open
         FROM (SELECT arrayJoin(pods) AS one)
+        UNION ALL SELECT 1, '{_OTHERS}', concat(toString(length(others)), ' {_OTHERS}'), 'pods', others[1].2,
+            arraySum(one -> one.3, others) WHERE notEmpty(others)
         UNION ALL SELECT if(one.3 = '', 3, 2), one.1, one.1, one.2, one.5, one.6
         FROM (SELECT arrayJoin(drawn) AS one)
         UNION ALL SELECT 4, {_PLANE_NODE.format(plane="one.4")} AS id, id, concat(toString(count()), ' switches'),
             multiIf(max(one.5) > 0, max(one.5), countIf(one.5 >= 0) = 0, -1, 0), 0
         FROM (SELECT arrayJoin(switches) AS one) WHERE one.4 IS NOT NULL OR one.3 = '' GROUP BY id
-        UNION ALL SELECT 1, 'none', 'no inventory', 'in this time range', -1, 0 WHERE empty(pods) AND empty(switches)
+        UNION ALL SELECT 1, 'none', 'no inventory', 'in this time range', -1, 0 WHERE empty(ranked) AND empty(switches)
     )
 ) ORDER BY layer, id""",
     ("id", "title", "subtitle", "mainstat", "secondarystat", *ARCS.values(), "noderadius", "fixedx", "fixedy"),
 )
+_POD_NODE = f"if(has(named_pods, {{pod}}), {{pod}}, '{_OTHERS}')"
+# An edge of a drawn switch has links that are lost; the other links belong to the edge of its pod and its plane.
 EDGES = Query(
     f"""WITH {_DRAWN}, arrayMap(one -> one.1, pods) AS named_pods, arrayMap(one -> one.1, drawn) AS named,
 arrayMap(one -> one.5, ill) AS down
 SELECT concat(source, ' ', target) AS id, source, target,
     if(lost = 0, toString(links), concat(toString(links - lost), ' of ', toString(links))) AS mainstat,
-    if(lost = 0, '#8E8E8E', '#D55E00') AS color, if(lost = 0, 1, 4) AS thickness, worst AS subject
+    if(lost = 0, '#8E8E8E', '#D55E00') AS color, if(lost = 0, 1, 4) AS thickness,
+    worst AS subject
 FROM (
-    SELECT if(has(named, links.a_device), links.a_device, links.pod) AS source,
-        if(has(named, links.z_device), links.z_device, {_PLANE_NODE.format(plane="links.plane")}) AS target,
-        count() AS links, countIf(has(down, links.subject)) AS lost,
-        maxIf(links.subject, has(down, links.subject)) AS worst
-    FROM ({LINKS}) AS links
-    WHERE links.role = 'fabric-link' AND has(named_pods, links.pod) GROUP BY source, target
-    UNION ALL SELECT if(one.3 = '', one.1, one.3), if(one.3 = '', {_PLANE_NODE.format(plane="one.4")}, one.1), 1, 0, ''
-    FROM (SELECT arrayJoin(drawn) AS one) WHERE one.3 = '' OR has(named_pods, one.3)
-    UNION ALL SELECT if(empty(pods), 'none', pods[1].1) AS source, source, 0, 0, ''
-    WHERE (SELECT count() FROM ({LINKS}) WHERE role = 'fabric-link' AND has(named_pods, pod)) = 0
+    SELECT if(lost_here > 0 AND a != '', a, {_POD_NODE.format(pod="own.pod")}) AS source,
+        if(lost_here > 0 AND z != '', z, {_PLANE_NODE.format(plane="own.plane")}) AS target,
+        sum(links_here) AS links, sum(lost_here) AS lost, max(worst_here) AS worst
+    FROM (
+        SELECT if(has(named, links.a_device), links.a_device, '') AS a, links.pod AS pod,
+            if(has(named, links.z_device), links.z_device, '') AS z, links.plane AS plane, count() AS links_here,
+            countIf(has(down, links.subject)) AS lost_here,
+            maxIf(links.subject, has(down, links.subject)) AS worst_here
+        FROM ({FABRIC_LINKS}) AS links GROUP BY a, pod, z, plane
+    ) AS own GROUP BY source, target
+    UNION ALL SELECT if(one.3 = '', one.1, {_POD_NODE.format(pod="one.3")}),
+        if(one.3 = '', {_PLANE_NODE.format(plane="one.4")}, one.1), 1, 0, ''
+    FROM (SELECT arrayJoin(drawn) AS one) WHERE one.3 IN ('', ${{pod:singlequote}})
+    UNION ALL SELECT if(empty(ranked), 'none', {_POD_NODE.format(pod="ranked[1].1")}) AS source, source, 0, 0, ''
+    WHERE NOT {HAS_FABRIC_LINKS}
 ) ORDER BY id LIMIT 400""",
     ("id", "source", "target", "mainstat", "color", "thickness", "subject"),
 )
@@ -272,8 +288,14 @@ GROUP BY time, condition ORDER BY time""",
 )
 # Level -1 is a pod without a report from any device for a minute: neither healthy nor faulty. Devices without a pod
 # form a place too.
+HEALTH_PLACES = 24
 HEALTH = states_over_time(
-    f"SELECT {_PLACE} AS place FROM ({_PLACES})",
+    f"""SELECT {_PLACE} AS place FROM ({_PLACES}
+    ) AS places LEFT JOIN (
+        SELECT {POD} AS pod, ifNull(rail, -1) AS lane, max({LEVEL}) AS level FROM {KNOWN}
+        WHERE {IN_RANGE} AND {CHOSEN} GROUP BY pod, lane
+    ) AS ill ON ill.pod = places.pod AND ill.lane = places.lane
+    ORDER BY ill.level DESC, places.pod, places.lane LIMIT {HEALTH_PLACES}""",
     f"""
         SELECT {_PLACE} AS place, toUnixTimestamp(started_at) AS begin,
             ifNull(toUnixTimestamp(resolved_at), toUnixTimestamp($__toTime)) AS end, {LEVEL} AS level

@@ -81,14 +81,18 @@ ORDER BY side""",
         "last_sample",
     ),
 )  # fmt: skip
+# A reading is valid until the next one, for a minute at most: a port that SNMP reads every 30 s has no gaps.
 STATES = states_over_time(
     f"SELECT end AS place FROM ({_ENDS})",
     f"""
-        SELECT DISTINCT ends.end AS place, intDiv(toUnixTimestamp(sampled_at), 10) * 10 AS begin,
-            begin + if(oper_up = 1, {OBSERVED_S - 1}, 0) AS end, multiIf(admin_up = 0, 1, oper_up = 0, 3, 0) AS level
+        SELECT ends.end AS place, toUnixTimestamp(sampled_at) AS begin,
+            greatest(
+                begin, least(begin + {OBSERVED_S}, leadInFrame(begin, 1, toUInt32(begin + {OBSERVED_S})) OVER next) - 1
+            ) AS end, multiIf(admin_up = 0, 1, oper_up = 0, 3, 0) AS level
         FROM samples INNER JOIN ({_ENDS}
         ) AS ends ON ends.device = samples.device AND ends.port = samples.row
         WHERE {_FEW} AND $__timeFilter(sampled_at) AND arrived_at >= $__fromTime AND oper_up IS NOT NULL
+        WINDOW next AS (PARTITION BY place ORDER BY sampled_at ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING)
         UNION ALL SELECT ends.end AS place, toUInt32(toUnixTimestamp(at)) AS begin, begin AS end, toUInt8(3) AS level
         FROM events INNER JOIN ({_ENDS}
         ) AS ends ON ends.device = events.device AND ends.port = events.port

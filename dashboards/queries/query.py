@@ -58,11 +58,15 @@ DEVICES = (
     " any(site) AS site, any(gpus) AS gpus FROM inventory_devices WHERE digest = (SELECT argMax(digest, effective_at)"
     " FROM inventory_devices WHERE effective_at <= $__toTime) GROUP BY name"
 )
-LINKS = (
-    "SELECT concat('link:', a_device, '/', a_port, '--', z_device, '/', z_port) AS subject, a_device, a_port, z_device,"
-    " z_port, role, rail, plane, pod, speed_bps FROM inventory_links WHERE digest = (SELECT argMax(digest,"
-    " effective_at) FROM inventory_links WHERE effective_at <= $__toTime) LIMIT 1 BY subject, id"
-)
+EFFECTIVE_LINKS = """FROM inventory_links
+    WHERE digest = (SELECT argMax(digest, effective_at) FROM inventory_links WHERE effective_at <= $__toTime)"""
+_LINK = """SELECT concat('link:', a_device, '/', a_port, '--', z_device, '/', z_port) AS subject, a_device, a_port,
+    z_device, z_port, role, rail, plane, pod, speed_bps"""
+LINKS = f"{_LINK} {EFFECTIVE_LINKS} LIMIT 1 BY subject, id"
+_FABRIC_LINKS = f"{EFFECTIVE_LINKS} AND role = 'fabric-link' AND pod != '' AND pod IN (${{pod:singlequote}})"
+FABRIC_LINKS = f"{_LINK} {_FABRIC_LINKS} LIMIT 1 BY subject, id"
+"""The links between switches of the chosen pods; of a large fabric, far fewer rows are sorted than of LINKS."""
+HAS_FABRIC_LINKS = f"(SELECT count() > 0 {_FABRIC_LINKS})"
 IN_PODS = f"device IN (SELECT device FROM ({DEVICES}) WHERE if(pod = '', '{NONE}', pod) IN (${{pod:singlequote}}))"
 """The condition for the rows of devices in the chosen pods."""
 PORTS = f"""

@@ -1,6 +1,7 @@
 """Gives a Grafana the data source, the boards and the alert rules, by its HTTP API."""
 
 import base64
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ WALL_UID = "railsight-fabric"
 FOLDER = "railsight"
 """The UID and the title of the folder of boards and rules."""
 TIMEOUT_S = 15.0
+_HEALTH_PAUSES_S = (0.0, 0.5, 1.5)
+"""A query in progress may still use the previous address of the data source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,13 @@ class Grafana:
         for group in _rule_groups(alerts_of_findings=alerts_of_findings):
             path = f"/api/v1/provisioning/folder/{FOLDER}/rule-groups/{group['title']}"
             self._call("PUT", path, group)
-        health = self._call("GET", f"/api/datasources/uid/{SOURCE_UID}/health")
-        if health.get("status") != "OK":
+        health: dict[str, Any] = {}
+        for pause_s in _HEALTH_PAUSES_S:
+            time.sleep(pause_s)
+            health = self._call("GET", f"/api/datasources/uid/{SOURCE_UID}/health")
+            if health.get("status") == "OK":
+                break
+        else:
             raise Retry(
                 f"installed, but Grafana cannot query {reader.url} as {reader.user}: {health.get('message', health)};"
                 " is the address reachable from Grafana's host (--clickhouse)?"

@@ -408,3 +408,40 @@ def test_the_broken_link_is_an_edge_that_leads_to_it_and_counts_at_both_switches
     assert (edge["subject"], edge["color"]) == (down, "#D55E00")
     lost = {row["place"]: (row["links"], row["lost"]) for row in empty.ask(remediation.CAPACITY)}
     assert lost["switch leaf-1"] == lost["switch spine-1"] == (2, 1)
+
+
+def test_of_many_pods_only_the_ill_ones_are_drawn(empty: Board) -> None:
+    """The other pods are one place with all their links, so that the graph reads at any size; so does the timeline."""
+    pods = tuple(f"p{number:02}" for number in range(30))
+    leaves = [(f"{pod}-leaf", pod) for pod in pods]
+    devices = [
+        {"digest": "new", "effective_at": at(1000), "arrived_at": at(1000), "name": name, "pod": pod, "kind": "switch"}
+        for name, pod in (*leaves, ("spine", ""))
+    ]  # fmt: skip
+    links = [_link(leaf, (leaf, "u"), ("spine", leaf), pod=pod) for leaf, pod in leaves]
+    down = "link:p29-leaf/u--spine/p29-leaf"
+    ill = finding("f", "critical", 60, subject_id=down, a_device="p29-leaf", z_device="", pod="p29", rail=None)
+    reported = [
+        {"device": name, "source": "gnmi", "row_kind": "port", "sampled_at": at(20), "arrived_at": at(20)}
+        for name, _ in leaves
+    ]  # fmt: skip
+    empty.fill({
+        "inventory_links": links, "inventory_devices": devices, "findings": [ill], "sample_messages": reported,
+    })  # fmt: skip
+    assert {row["id"] for row in empty.ask(queries.NODES, pods=pods)} == {"p29", "other pods", "p29-leaf", "no pod"}
+    edges = {(row["source"], row["target"]): row["mainstat"] for row in empty.ask(queries.EDGES, pods=pods)}
+    assert edges["other pods", "no pod"] == "29" and edges["p29-leaf", "no pod"] == "0 of 1"
+    places = {row["place"] for row in empty.ask(queries.HEALTH, pods=pods)}
+    assert len(places) == queries.HEALTH_PLACES and "p29 fabric" in places
+
+
+def test_a_port_that_is_read_every_30_s_has_a_state_without_gaps(empty: Board) -> None:
+    """A reading is valid until the next one, for a minute at most: one outage is one interval, and silence is grey."""
+    link_id = "link:leaf-1/u0--spine-1/p0"
+    states = {570: 1, 540: 1, 510: 0, 480: 0, 450: 0, 420: 1}
+    read = [_grown("leaf-1", "u0", "snmp", second) | {"oper_up": up, "admin_up": 1} for second, up in states.items()]
+    empty.fill({"inventory_links": [_link("x0", ("leaf-1", "u0"), ("spine-1", "p0"))], "samples": read})
+    rows = empty.ask(link.STATES, texts={"subject": link_id})
+    course = [row["health"] for row in rows if row["end"].startswith("A ")]
+    changes = [health for health, before in zip(course, [None, *course], strict=False) if health != before]
+    assert changes == [-1, 0, 3, 0, -1], course

@@ -2,10 +2,14 @@
 
 import asyncio
 import json
+import re
+import shutil
+import subprocess
 import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -304,3 +308,42 @@ def test_a_client_ca_replaces_the_token_and_needs_a_certificate(tmp_path: Path) 
     for given in ({"client_ca_file": ca}, {"host": "10.0.0.1", "cert_file": cert}):
         with pytest.raises(ValueError, match="client_ca_file"):
             LocalityParams.model_validate(given)
+
+
+_SCRIPT = """<script>onload = () => {
+    const measured = [...document.querySelectorAll("iframe")].map(frame => {
+        const page = frame.contentDocument;
+        const tables = [...page.querySelectorAll("table")].filter(table => !table.closest("details"));
+        return [page.documentElement.scrollWidth - frame.clientWidth,
+            ...tables.map(table => table.scrollWidth - table.clientWidth),
+            page.querySelector("main").innerText.length > 20];
+    });
+    document.body.textContent = JSON.stringify(measured);
+}</script>"""
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium")
+def test_pages_fit_a_phone_a_laptop_and_a_large_screen_without_a_script(tmp_path: Path) -> None:
+    """In a browser at 390, 1,366 and 1,920 pixels no page and no table is wider than its place."""
+    found = state()
+    for stage in ("measure", "correlate", "attribute"):
+        found.update(Progress(stage, 0, 1, NOW_NS - 2_000_000_000), time.monotonic())
+    answers = client(found)
+    texts = [answers.get(path, headers=PAGE).text for path in ("/", "/?device=*", "/devices/pod1-host1", "/health",
+                                                              "/runbooks/link-down", "/devices/none")]  # fmt: skip
+    shown = [
+        f'<iframe sandbox="allow-same-origin" style="border:0;width:{width}px;height:900px" srcdoc="{escape(text)}">'
+        "</iframe>" for width in (390, 1366, 1920) for text in texts
+    ]  # fmt: skip
+    (tmp_path / "pages.html").write_text(f"<!doctype html><body>{''.join(shown)}{_SCRIPT}", encoding="utf-8")
+    ran = subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+         "--dump-dom", (tmp_path / "pages.html").as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    body = re.search(r"<body>(\[.*\])</body>", ran.stdout, re.DOTALL)
+    assert body is not None, ran.stdout[-2000:]
+    measured = json.loads(unescape(body[1]))
+    assert len(measured) == len(shown)
+    for number, (*wider, has_text) in enumerate(measured):
+        assert has_text and max(wider) <= 0, (number, wider)
