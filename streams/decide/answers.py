@@ -120,7 +120,8 @@ def _on_order_result(core: Core, remedy: Remedy, result: RemediationResult) -> N
         if is_repair:
             remedies.supersede_restores(core, remedy, by_repair=False)
         return
-    remedy.may_carry = remedy.may_carry and action not in REPAIR_ACTIONS
+    if action in REPAIR_ACTIONS:  # its guards had passed when it was accepted
+        remedy.may_carry = False
     remedies.close_order(core, remedy, f"done{detail}", State.CLOSED, result.actor, answered=True)
     _on_order_done(core, remedy, action, f"done{detail}", result.actor)
 

@@ -198,11 +198,13 @@ def _review(core: Core, case: Case) -> _Review | None:
 
 def _rejected(core: Core, finding: Finding, action: Action, remedy: Remedy | None) -> Finding | None:
     """Return a finding, or an open one of its remediation, as it is now, for which a person rejected this action."""
-    for identity in dict.fromkeys((finding.id, *(remedy.record.finding_ids if remedy is not None else ()))):
+    others = remedy.record.finding_ids if remedy is not None else ()
+    for identity in dict.fromkeys((finding.id, *others)):
         case = core.state.cases.get(identity)
-        own = None if case is None or case.finding.is_closed else case.finding
-        if case is not None and own is not None and (action, own.severity, own.cause) in case.rejected:
-            return own
+        if case is None or case.finding.is_closed:
+            continue
+        if (action, case.finding.severity, case.finding.cause) in case.rejected:
+            return case.finding
     return None
 
 

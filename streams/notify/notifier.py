@@ -291,8 +291,13 @@ class Notifier:
         if finding.severity is Severity.CRITICAL and not finding.parent_id and not finding.shadow:
             self._pageable_since_ns.setdefault(finding.id, arrived_ns)
             self._to_evaluate |= dict.fromkeys(self._pages.add(finding))
-        elif self._pageable_since_ns.pop(finding.id, None) is not None:
-            self._to_evaluate |= dict.fromkeys(self._pages.remove(finding.id))
+        else:
+            self._end_paging(finding.id)
+
+    def _end_paging(self, identity: str) -> None:
+        """Forget that a finding may page, and evaluate the others that may share its page."""
+        if self._pageable_since_ns.pop(identity, None) is not None:
+            self._to_evaluate |= dict.fromkeys(self._pages.remove(identity))
 
     def _set_parent(self, before: Finding | None, now: Finding | None) -> None:
         """Update the children of both parents, and evaluate the children of a new or former parent."""
@@ -311,8 +316,7 @@ class Notifier:
             self._to_evaluate |= dict.fromkeys(self._children.get(finding.id, ()))
 
     def _close(self, identity: str, revision: int, last: Finding | None, at_ns: int) -> None:
-        if self._pageable_since_ns.pop(identity, None) is not None:
-            self._to_evaluate |= dict.fromkeys(self._pages.remove(identity))
+        self._end_paging(identity)
         self._extents.pop(identity, None)
         self._locations.pop(identity, None)
         self._closed[identity] = (revision, last, at_ns)

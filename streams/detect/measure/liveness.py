@@ -37,7 +37,7 @@ _SAME_READING_NS = ns(1)
 
 _SHORTEST_GAP_NS = ns(10)
 _LATENESS_NS = ns(30)
-"""The gaps of a source are kept for this long after they end, because a late reading may fill one."""
+"""The gaps of a source are retained for this long after they end, because a late reading may fill one."""
 _PAUSE_NS = ns(60)
 """If nothing at all arrived for this long, the collectors or railsight itself were stopped: every source gets its limit
 again from then on."""

@@ -13,7 +13,7 @@ import pytest
 from tests.fixtures.decide_histories import History
 
 COUNT = int(os.environ.get("RAILSIGHT_DECIDE_HISTORIES", "2000"))
-"""The histories of the long part; 50,000 take two hours of one core."""
+"""The histories of the long part; 50,000 take 80 minutes of one core."""
 
 PARTS = max(20, COUNT // 100)
 """A part of 100 takes ten seconds of one core, so that none reaches the limit of a test on a busy machine."""

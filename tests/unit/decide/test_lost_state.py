@@ -11,7 +11,6 @@ from lab.constants import params_of
 from streams.decide.params import DecideParams
 from streams.decide.stage import Decide
 from streams.wire.models import (
-    Condition,
     Control,
     ControlAnswer,
     ControlEffect,
@@ -274,9 +273,9 @@ def test_a_relapse_by_what_was_rejected_waits_for_a_person() -> None:
     assert (rig.last.state, rig.last.verdict) == (State.ESCALATED, Verdict.NEEDS_APPROVAL)
 
 
-def joined(rig: Rig, condition: Condition, severity: Severity) -> Finding:
+def joined(rig: Rig, severity: Severity) -> Finding:
     """Let another finding join the last remediation."""
-    other = finding("p1-l0/u0", condition, t=rig.t, severity=severity)
+    other = finding("p1-l0/u0", t=rig.t, severity=severity)
     rig.process(other)
     rig.advance(11)
     assert rig.last.finding_ids[1:] == (other.id,)
@@ -288,7 +287,7 @@ def test_a_rejection_holds_for_all_findings_of_its_remediation(severity: Severit
     """A second one joined it; now that one gets the other severity, while the first is critical as it was."""
     rig = Rig()
     rig.open(severity=Severity.CRITICAL)
-    other = joined(rig, Condition.LINK_FLAP, Severity.CRITICAL if severity is Severity.WARNING else Severity.WARNING)
+    other = joined(rig, Severity.CRITICAL if severity is Severity.WARNING else Severity.WARNING)
     rig.control(ControlKind.REJECT, rig.last.id)
     rig.process(replace(other, revision=2, status=Status.UPDATED, severity=severity))
     rig.advance(11)
