@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+from streams.instrument.text import clean
 from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS
 
@@ -68,7 +69,7 @@ _IDS = frozenset(
 )  # fmt: skip
 _TEXTS = frozenset(
     {"detail", "error", "collector_error", "message", "report", "statement", "summary", "reason", "repair_hint",
-     "runbook_url", "dashboard_url", "memory"}
+     "runbook_url", "dashboard_url", "memory", "location"}
 )  # fmt: skip
 _SHORTENED = frozenset(
     {"vendor", "model", "os_version", "serial", "kind", "part_number", "firmware", "remote_device", "remote_port",
@@ -118,13 +119,6 @@ def bound_of(model: str, field: str, kind: str) -> Bound | None:
     if kind in _INTEGERS and field.endswith("_ns"):
         return TIME if "64" in kind else _SHORT_TIME
     return TIME if kind == "time" else _INTEGERS.get(kind)
-
-
-def clean(text: str) -> str:
-    """Return a string without control, format and bidirectional characters; white space becomes a space."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
 
 
 def cleaned(what: str, text: str, characters: int = NAME_CHARACTERS) -> str:

@@ -33,6 +33,14 @@ def _check_host_rates(rates: m.HostRates) -> None:
         raise Reject(f"a port that retransmits is of none of its {len(rates.host)} hosts")
 
 
+def _check_port_readers(readers: m.PortReaders) -> None:
+    lists, sources = (readers.sources, readers.first_ns, readers.silent_since_ns), len(readers.devices)
+    if any(len(values) != sources for values in lists) or len(readers.unread_source) != len(readers.unread_port):
+        raise Reject(f"the lists of its {sources} sources or of their ports differ in number")
+    if any(place >= sources for place in readers.unread_source):
+        raise Reject(f"a port is of none of its {sources} sources")
+
+
 def _check_version(version: m.VersionCount) -> None:
     if len(version.members) != len(version.since_ns):
         raise Reject("its members and their times differ in number")
@@ -96,6 +104,7 @@ CHECKS: Mapping[type, Callable[[Any], None]] = {
     m.Window: _check_window,
     m.PeerWindow: _check_peer_window,
     m.HostRates: _check_host_rates,
+    m.PortReaders: _check_port_readers,
     m.VersionCount: _check_version,
     m.PortModules: _check_modules,
     m.ProbeReport: _check_probes,

@@ -1,8 +1,12 @@
-"""Defines the targets and the time of a control: the names with which it may address a subject, its start and end."""
+"""Defines the targets and the time of a control: the names with which it may address a subject, its start and end, and
+the findings that it prevents from paging.
+"""
+
+from collections.abc import Iterable
 
 from streams.fabric.ids import Port, device_id, port_id
 from streams.fabric.topology import Topology
-from streams.wire.models import Control, Subject
+from streams.wire.models import Control, ControlKind, Finding, Subject
 
 
 def is_active(control: Control, now_ns: int) -> bool:
@@ -44,3 +48,21 @@ def subject_names(subject: Subject, topology: Topology | None = None, now_ns: in
         if rail is not None:
             names |= {f"rail:{rail}", *(f"rail:{device}/{rail}" for device in devices)}
     return frozenset(names)
+
+
+def silencing_control(finding: Finding, controls: Iterable[Control], now_ns: int) -> Control | None:
+    """Return an active control that prevents this finding from paging; one of a job only if it affects no other."""
+    jobs = finding.blast_radius.jobs if finding.blast_radius is not None else ()
+    names = subject_names(finding.subject) | {f"job:{job}" for job in jobs if len(jobs) == 1}
+    return next((one for one in controls if is_active(one, now_ns) and _covers(one, finding, names)), None)
+
+
+def _covers(control: Control, finding: Finding, names: frozenset[str]) -> bool:
+    match control.kind:
+        case ControlKind.ACKNOWLEDGE:
+            # Applies to one finding only: an acknowledgement of everything would stop all paging without an end.
+            return control.subject_id == finding.id
+        case ControlKind.MAINTENANCE:
+            return control.subject_id in ("", finding.id) or control.subject_id in names
+        case _:
+            return False

@@ -1,4 +1,4 @@
-"""Corrects clients of aiokafka 0.14 where they wait forever, stop, or retry without a pause.
+"""Corrects clients of aiokafka 0.14 where they wait forever, stop, stay open, or retry without a pause.
 
 On an unexpected answer a consumer stops joining its group, its heartbeats and its commits until a poll takes the error.
 One example is the answer to a SyncGroup while a broker reads its groups after a full disk. A consumer that is not
@@ -24,7 +24,7 @@ STOP_S = 1.0
 
 
 async def stop_client(client: Any, within_s: float = STOP_S) -> None:
-    """Stop a consumer, a producer or an admin client; after `within_s` leave it to the end of the process.
+    """Stop a consumer, a producer or an admin client; what is not stopped after `within_s` is cancelled and closed.
 
     Without brokers aiokafka waits for them, or its own tasks cancel the stop. Raises nothing.
     """
@@ -34,6 +34,21 @@ async def stop_client(client: Any, within_s: float = STOP_S) -> None:
     finally:
         if not stopping.cancel() and not stopping.cancelled():
             stopping.exception()  # retrieved, so that asyncio does not log it
+        _close(client)
+
+
+def _close(client: Any) -> None:
+    """Cancel the tasks that a stop has left, because they would connect again, and close the connections."""
+    connections = getattr(client, "_client", None) or client.client
+    fetcher = getattr(client, "_fetcher", None)
+    for part in (getattr(client, "_coordinator", None), fetcher, getattr(client, "_sender", None), connections):
+        for task in vars(part).values() if part is not None else ():
+            if isinstance(task, asyncio.Task):
+                task.cancel()
+    for task in getattr(fetcher, "_pending_tasks", ()):
+        task.cancel()
+    for connection in connections._conns.values():  # noqa: SLF001 — see above
+        connection.close()
 
 
 PAUSE_S = 0.5
@@ -45,7 +60,7 @@ def throttle_metadata_refresh(producer: Any, pause_s: float = PAUSE_S) -> None:
     A broker that shuts down cleanly resigns the leadership of its partitions. The producer (`_sender_routine` of
     producer/sender.py) then requests metadata in a loop until its batches expire after 40 s. Without a listening broker
     each request fails at once, which costs 90 % of a core and 5,000 log lines per second in every process that has
-    records to send (tests/bench/outage.py).
+    records to send (tests/integration/collectors/outage.py).
     """
     client = producer.client
     refresh = client.force_metadata_update

@@ -1,8 +1,10 @@
 """Reports why Kafka refuses or closes a connection; aiokafka raises "Unable to bootstrap" for every cause.
 
 Every client of this process, including Faust's, connects through these functions, and each connection uses the newest
-content of its password file. They replace `create_conn`, `AIOKafkaClient.bootstrap`, `AIOKafkaConnection.send` and
-`OAuthAuthenticator` of aiokafka 0.14.0; tests/contract/runtime/test_private_names.py checks these names.
+content of its password file. A search for the brokers that fails or is cancelled closes its connections; aiokafka
+forgets the one that waits for its answer. They replace `create_conn`, `AIOKafkaClient.bootstrap`,
+`AIOKafkaConnection.send` and `OAuthAuthenticator` of aiokafka 0.14.0; tests/contract/runtime/test_private_names.py
+checks these names.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiokafka.client as client
@@ -25,7 +28,7 @@ from streams.wire.tls_files import FileContext, TlsFiles
 _create_conn = client.create_conn
 _bootstrap = client.AIOKafkaClient.bootstrap
 _send = connection.AIOKafkaConnection.send
-_attempts: ContextVar[list[str] | None] = ContextVar("attempts", default=None)
+_attempts: ContextVar["_Attempts | None"] = ContextVar("attempts", default=None)
 _PROBE_S = 5.0
 
 # OpenSSL's codes of certificate verification (openssl/x509_vfy.h).
@@ -47,6 +50,16 @@ _REPEATED = (
     "Sending username and password",
     "Topic %s is not authorized",
 )
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """Records what one search for the brokers has tried."""
+
+    causes: list[str] = field(default_factory=list)
+    connections: list[Any] = field(default_factory=list)
+    is_over: bool = False
+    """True after its end; a task that began in it has its context and connects again."""
 
 
 class ConnectionRefused(errors.KafkaConnectionError):  # type: ignore[misc] # aiokafka is untyped
@@ -96,26 +109,34 @@ async def _connect(host: str, port: int, **options: Any) -> Any:
     newest = getattr(options.get("sasl_plain_password"), "newest", None)
     if newest is not None:
         options["sasl_plain_password"] = newest()
+    attempts = _attempts.get()
+    if attempts is None or attempts.is_over:
+        attempts = _Attempts()
     try:
-        return await _create_conn(host, port, **options)
+        made = await _create_conn(host, port, **options)
     except (OSError, errors.KafkaError, TimeoutError) as error:
         cause = f"Kafka at {host}:{port}: {await _cause(error, host, port, options)}"
-        if (attempts := _attempts.get()) is not None:
-            attempts.append(cause)
+        attempts.causes.append(cause)
         raise ConnectionRefused(cause) from error
+    attempts.connections.append(made)
+    return made
 
 
 async def _bootstrap_explained(self: Any) -> None:
     """Find the brokers as `bootstrap` does; raises ConnectionRefused with the cause of each address."""
-    attempts: list[str] = []
+    attempts = _Attempts()
     token = _attempts.set(attempts)
     try:
         await _bootstrap(self)
-    except errors.KafkaConnectionError as error:
-        if not attempts:
-            attempts += [await _without_metadata(self, host, port) for host, port, _ in self.hosts]
-        raise ConnectionRefused("; ".join(dict.fromkeys(attempts))) from error
+    except BaseException as error:
+        for made in attempts.connections:
+            made.close()
+        if not isinstance(error, errors.KafkaConnectionError):
+            raise
+        causes = attempts.causes or [await _without_metadata(self, host, port) for host, port, _ in self.hosts]
+        raise ConnectionRefused("; ".join(dict.fromkeys(causes))) from error
     finally:
+        attempts.is_over = True
         _attempts.reset(token)
 
 

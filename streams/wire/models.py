@@ -104,7 +104,7 @@ class PortState(IntEnum):
 Message = (
     Samples | Event | Facts | CollectorStatus | ProbeReport | Finding | Remediation | RemediationResult | Control
     | ControlAnswer | Progress | Symptom | SymptomsReplaced | StateTransfer | Window | PeerWindow | CablingReport
-    | VersionCensus | HostRates | ProbeWindow | RailDelays | RailProbes | PortStates | ReadingsHeartbeat | PortQuality
-    | PortModules | Lemon | HostLocality | Episode | SnapshotChunk | Snapshot | InventoryChunk | Job | SchedulerAnswer
-    | Rejected | InputLoss
+    | VersionCensus | HostRates | ProbeWindow | RailDelays | RailProbes | PortReaders | PortStates | ReadingsHeartbeat
+    | PortQuality | PortModules | Lemon | HostLocality | Episode | SnapshotChunk | Snapshot | InventoryChunk | Job
+    | SchedulerAnswer | Rejected | InputLoss
 )  # fmt: skip

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import grpc
 
-from streams.wire.bounds import clean
+from streams.instrument.text import clean
 from streams.wire.errors import Busy, Misconfigured, Reject, Retry
 from streams.wire.otlp_messages import Refused, refused, retry_delay_s
 from streams.wire.otlp_params import PORTS, OtlpParams

@@ -74,6 +74,18 @@ class Stage(Protocol):
 
 
 @runtime_checkable
+class PreviewingStage(Stage, Protocol):
+    """A stage that concludes from urgent messages before it processes the earlier messages of its busy inputs."""
+
+    def preview(self, batch: Sequence[Message]) -> list[Output]:
+        """Return outputs that follow from these messages alone, without changing the stage.
+
+        `process` gets the same messages in their order, and returns the same outputs with all others.
+        """
+        ...
+
+
+@runtime_checkable
 class VerifyingStage(Stage, Protocol):
     """A stage that accepts only some records of its input."""
 

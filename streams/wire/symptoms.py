@@ -70,7 +70,7 @@ class PortChange(IntEnum):
 
 
 class Fault(IntEnum):
-    """A fault of a port, reported by its device."""
+    """A fault of a port, reported by its device; or what is reported of it excludes itself."""
 
     LOSS_OF_LIGHT = 1
     TRANSMITTER = 2
@@ -88,6 +88,7 @@ class Fault(IntEnum):
     BFD_SESSION_DOWN = 14
     BGP_SESSION_DOWN = 15
     OPTICS = 16
+    CONTRADICTED = 17
 
     @property
     def has_end(self) -> bool:

@@ -59,7 +59,7 @@ class Topic:
 
 
 _TELEMETRY = PartitionScheme.TELEMETRY
-# DESIGN 3: 6 h, bounded bytes. The largest fabric writes 16.5 MB/s, with snappy 4.9 (tests/bench/broker_cost.py): 356
+# DESIGN 3: 6 h, bounded bytes. The largest fabric writes 16.5 MB/s, with snappy 4.9 (DECISIONS.md): 356
 # or 106 GB in 6 h. 8 partitions of 8 GiB (69 GB) cover a ClickHouse outage of 1 h uncompressed, 4 h with snappy.
 SAMPLES = Topic(
     "railsight.samples.v1", m.Samples, _TELEMETRY, 6 * _HOUR, other_models=(m.Progress,), retention_bytes=8 << 30
@@ -87,14 +87,31 @@ SUMMARIES = Topic(
     m.Window,
     PartitionScheme.POD,
     6 * _HOUR,
-    other_models=(m.Progress, m.PeerWindow, m.VersionCensus, m.HostRates, m.ProbeWindow, m.RailProbes, m.RailDelays),
+    other_models=(
+        m.Progress,
+        m.PeerWindow,
+        m.VersionCensus,
+        m.HostRates,
+        m.ProbeWindow,
+        m.RailProbes,
+        m.RailDelays,
+        m.PortReaders,
+    ),
 )
 EPISODES = Topic(
     "railsight.episodes.v1",
     m.Episode,
     PartitionScheme.SINGLE,
     7 * _DAY,
-    other_models=(m.Progress, m.Symptom, m.VersionCensus, m.HostRates, m.ProbeWindow, m.SymptomsReplaced),
+    other_models=(
+        m.Progress,
+        m.Symptom,
+        m.VersionCensus,
+        m.HostRates,
+        m.ProbeWindow,
+        m.SymptomsReplaced,
+        m.PortReaders,
+    ),
 )
 # Compacted: a reader without a snapshot gets the newest states of every source, the quality of the last minute, and the
 # newest message of each state that starts and ends.

@@ -193,6 +193,7 @@ class Subject(_message.Message):
     SITE_FIELD_NUMBER: _builtins.int
     TEAM_FIELD_NUMBER: _builtins.int
     FORMER_IDS_FIELD_NUMBER: _builtins.int
+    LOCATION_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """stable; streams/fabric/ids.py has its format"""
     role: _builtins.str
@@ -203,6 +204,8 @@ class Subject(_message.Message):
     site: _builtins.str
     team: _builtins.str
     """the responsible team"""
+    location: _builtins.str
+    """racks of its ends and the label of its link in words, as the inventory has them"""
     @_builtins.property
     def a(self) -> Global___Endpoint:
         """Optional from here."""
@@ -226,10 +229,11 @@ class Subject(_message.Message):
         site: _builtins.str = ...,
         team: _builtins.str = ...,
         former_ids: _abc.Iterable[_builtins.str] | None = ...,
+        location: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_plane", b"_plane", "_rail", b"_rail", "a", b"a", "plane", b"plane", "rail", b"rail", "z", b"z"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_plane", b"_plane", "_rail", b"_rail", "a", b"a", "former_ids", b"former_ids", "id", b"id", "plane", b"plane", "pod", b"pod", "rail", b"rail", "role", b"role", "site", b"site", "team", b"team", "z", b"z"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_plane", b"_plane", "_rail", b"_rail", "a", b"a", "former_ids", b"former_ids", "id", b"id", "location", b"location", "plane", b"plane", "pod", b"pod", "rail", b"rail", "role", b"role", "site", b"site", "team", b"team", "z", b"z"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__plane: _TypeAlias = _typing.Literal["plane"]  # noqa: Y015
     _WhichOneofArgType__plane: _TypeAlias = _typing.Literal["_plane", b"_plane"]  # noqa: Y015
@@ -479,6 +483,8 @@ class Finding(_message.Message):
         """a GPU has fewer NVLinks than it should, or they have errors"""
         HOST_POWER_CAPPED: Finding._Condition.ValueType  # 20
         """a GPU is limited to less power than it should have, or its power brake is on"""
+        TELEMETRY_CONTRADICTION: Finding._Condition.ValueType  # 21
+        """collectors report what excludes each other about one port"""
 
     class Condition(_Condition, metaclass=_ConditionEnumTypeWrapper): ...
     CONDITION_UNSPECIFIED: Finding.Condition.ValueType  # 0
@@ -516,6 +522,8 @@ class Finding(_message.Message):
     """a GPU has fewer NVLinks than it should, or they have errors"""
     HOST_POWER_CAPPED: Finding.Condition.ValueType  # 20
     """a GPU is limited to less power than it should have, or its power brake is on"""
+    TELEMETRY_CONTRADICTION: Finding.Condition.ValueType  # 21
+    """collectors report what excludes each other about one port"""
 
     class _Severity:
         ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -1491,7 +1499,7 @@ Global___ControlAnswer: _TypeAlias = ControlAnswer  # noqa: Y015
 
 @_typing.final
 class InputLoss(_message.Message):
-    """Records that the brokers deleted before a consumer read them. Topic railsight.input-losses.v1, as JSON, key
+    """Records that the brokers deleted before a consumer read them, or that it has not read for a minute. Topic railsight.input-losses.v1, as JSON, key
     consumer/topic/partition. Two owners of one partition may report the same records.
     """
 
@@ -1505,6 +1513,7 @@ class InputLoss(_message.Message):
     AT_NS_FIELD_NUMBER: _builtins.int
     IS_RECREATED_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
+    BEHIND_NS_FIELD_NUMBER: _builtins.int
     consumer: _builtins.str
     """a stage, persist, notify, tickets, or the actor of an automation"""
     topic: _builtins.str
@@ -1520,6 +1529,8 @@ class InputLoss(_message.Message):
     """
     refused: _builtins.str
     """of records without a valid MAC, which were not deleted: the last reason"""
+    behind_ns: _builtins.int
+    """nothing is lost, but the consumer has read only what arrived up to this long ago"""
     def __init__(
         self,
         *,
@@ -1531,10 +1542,11 @@ class InputLoss(_message.Message):
         at_ns: _builtins.int = ...,
         is_recreated: _builtins.bool = ...,
         refused: _builtins.str = ...,
+        behind_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "consumer", b"consumer", "first_offset", b"first_offset", "is_recreated", b"is_recreated", "partition", b"partition", "records", b"records", "refused", b"refused", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "behind_ns", b"behind_ns", "consumer", b"consumer", "first_offset", b"first_offset", "is_recreated", b"is_recreated", "partition", b"partition", "records", b"records", "refused", b"refused", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -275,6 +275,8 @@ class PortFault(_message.Message):
         """BGP_SESSION_UP"""
         OPTICS: PortFault._Fault.ValueType  # 16
         """a value of the module is beyond the module's own limit"""
+        CONTRADICTED: PortFault._Fault.ValueType  # 17
+        """two collectors send reports of the port that exclude each other"""
 
     class Fault(_Fault, metaclass=_FaultEnumTypeWrapper): ...
     FAULT_UNSPECIFIED: PortFault.Fault.ValueType  # 0
@@ -308,6 +310,8 @@ class PortFault(_message.Message):
     """BGP_SESSION_UP"""
     OPTICS: PortFault.Fault.ValueType  # 16
     """a value of the module is beyond the module's own limit"""
+    CONTRADICTED: PortFault.Fault.ValueType  # 17
+    """two collectors send reports of the port that exclude each other"""
 
     FAULT_FIELD_NUMBER: _builtins.int
     LANE_FIELD_NUMBER: _builtins.int
@@ -1783,6 +1787,64 @@ class PortStates(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PortStates: _TypeAlias = PortStates  # noqa: Y015
+
+@_typing.final
+class PortReaders(_message.Message):
+    """Sources of a partition of `measure`, and the ports of the inventory's links that each does not read, with a state and a
+    fresh counter; it reads the device's others. Sent for the sources of which it changed; the newest one is valid.
+    In railsight.summaries.v1 and railsight.episodes.v1, key fleet, with the header type=portreaders.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    SOURCES_FIELD_NUMBER: _builtins.int
+    FIRST_NS_FIELD_NUMBER: _builtins.int
+    SILENT_SINCE_NS_FIELD_NUMBER: _builtins.int
+    UNREAD_SOURCE_FIELD_NUMBER: _builtins.int
+    UNREAD_PORT_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """of each source"""
+
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedScalarFieldContainer[_telemetry_pb2.Source.ValueType]: ...
+    @_builtins.property
+    def first_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """since when it reads the device"""
+
+    @_builtins.property
+    def silent_since_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """the last reading of a source that is silent; 0 while it is live"""
+
+    @_builtins.property
+    def unread_source(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Optional from here.
+        of each port that is not read: the position of its source
+        """
+
+    @_builtins.property
+    def unread_port(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int = ...,
+        devices: _abc.Iterable[_builtins.str] | None = ...,
+        sources: _abc.Iterable[_telemetry_pb2.Source.ValueType] | None = ...,
+        first_ns: _abc.Iterable[_builtins.int] | None = ...,
+        silent_since_ns: _abc.Iterable[_builtins.int] | None = ...,
+        unread_source: _abc.Iterable[_builtins.int] | None = ...,
+        unread_port: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "first_ns", b"first_ns", "shard", b"shard", "silent_since_ns", b"silent_since_ns", "sources", b"sources", "unread_port", b"unread_port", "unread_source", b"unread_source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PortReaders: _TypeAlias = PortReaders  # noqa: Y015
 
 @_typing.final
 class ReadingsHeartbeat(_message.Message):

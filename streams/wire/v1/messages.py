@@ -121,6 +121,7 @@ class Condition(IntEnum):
     RAIL_UNREACHABLE = 18
     HOST_NVLINK_DEGRADED = 19
     HOST_POWER_CAPPED = 20
+    TELEMETRY_CONTRADICTION = 21
 
     @property
     def slug(self) -> str:
@@ -312,6 +313,7 @@ class Facts:
     serial: str = ""
     components: tuple[Component, ...] = ()
     neighbors: tuple[Neighbor, ...] = ()
+    collector_run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +383,7 @@ class Subject:
     site: str = ""
     team: str = ""
     former_ids: tuple[str, ...] = ()
+    location: str = ""
 
     @property
     def is_pod(self) -> bool:
@@ -588,6 +591,7 @@ class InputLoss:
     at_ns: int
     is_recreated: bool = False
     refused: str = ""
+    behind_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -765,6 +769,17 @@ class PortStates:
     states: bytes
     changed: tuple[int, ...] = ()
     since_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PortReaders:
+    shard: int
+    devices: tuple[str, ...]
+    sources: tuple[Source, ...]
+    first_ns: tuple[int, ...]
+    silent_since_ns: tuple[int, ...]
+    unread_source: tuple[int, ...] = ()
+    unread_port: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -360,6 +360,7 @@ class Facts(_message.Message):
     SERIAL_FIELD_NUMBER: _builtins.int
     COMPONENTS_FIELD_NUMBER: _builtins.int
     NEIGHBORS_FIELD_NUMBER: _builtins.int
+    COLLECTOR_RUN_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     observed_at_ns: _builtins.int
     source: Global___Source.ValueType
@@ -369,6 +370,8 @@ class Facts(_message.Message):
     os_version: _builtins.str
     booted_at_ns: _builtins.int
     serial: _builtins.str
+    collector_run: _builtins.int
+    """as of the samples; 0 of collectors of former versions"""
     @_builtins.property
     def components(self) -> _containers.RepeatedCompositeFieldContainer[Global___Component]: ...
     @_builtins.property
@@ -386,10 +389,11 @@ class Facts(_message.Message):
         serial: _builtins.str = ...,
         components: _abc.Iterable[Global___Component] | None = ...,
         neighbors: _abc.Iterable[Global___Neighbor] | None = ...,
+        collector_run: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["booted_at_ns", b"booted_at_ns", "components", b"components", "device", b"device", "model", b"model", "neighbors", b"neighbors", "observed_at_ns", b"observed_at_ns", "os_version", b"os_version", "serial", b"serial", "source", b"source", "vendor", b"vendor"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["booted_at_ns", b"booted_at_ns", "collector_run", b"collector_run", "components", b"components", "device", b"device", "model", b"model", "neighbors", b"neighbors", "observed_at_ns", b"observed_at_ns", "os_version", b"os_version", "serial", b"serial", "source", b"source", "vendor", b"vendor"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

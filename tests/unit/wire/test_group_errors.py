@@ -1,7 +1,7 @@
 """A consumer joins its group again after answers of the brokers at which aiokafka stops; nothing else may stop it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +11,7 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import CoordinatorLoadInProgressError, KafkaError, NoError, UnknownError
 
 from streams.wire.kafka_clients import ended_task, has_group_error, rejoin_after_error
+from tests.fixtures.waiting import until
 
 ASSIGNMENT = b"\x00\x00\x00\x00\x00\x01\x00\x05topic\x00\x00\x00\x01\x00\x00\x00\x00\xff\xff\xff\xff"
 """Version 0, one topic with partition 0, no user data."""
@@ -59,12 +60,6 @@ async def consumer(brokers: Brokers) -> AsyncIterator[Any]:
     )
     yield SimpleNamespace(_coordinator=coordinator, _subscription=subscription)
     await coordinator.close()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 — the client has no event for it
-            await asyncio.sleep(0.001)
 
 
 def is_member(consumer: Any) -> bool:
