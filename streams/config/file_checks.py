@@ -1,4 +1,4 @@
-"""Finds unreadable files and folders of a configuration, and reports each with the next step.
+"""Makes the relative paths of settings absolute, and finds files and folders of a configuration that are unreadable.
 
 Files that a process writes itself (spools, states, data) may be missing.
 """
@@ -6,6 +6,7 @@ Files that a process writes itself (spools, states, data) may be missing.
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel
 
@@ -33,3 +34,25 @@ def _unreadable(model: BaseModel, where: str, written: set[Path], depth: int) ->
                 yield f"{at}: {value} does not exist; create it, or correct the setting"
             elif not os.access(value, os.R_OK):
                 yield f"{at}: {value} is not readable by this user; correct its owner or mode (0600 for a secret)"
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def with_absolute_paths(settings: Model, folder: Path) -> Model:
+    """Return the settings with every relative path below `folder`; settings without paths stay the same objects."""
+    changes: dict[str, object] = {}
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if isinstance(value, BaseModel):
+            inner = with_absolute_paths(value, folder)
+            if inner is not value:
+                changes[name] = inner
+        elif isinstance(value, Path) and not value.is_absolute():
+            changes[name] = folder / value
+    if not changes:
+        return settings
+    # A copy with `update` marks its fields as set, and `up` starts its own servers only if they are not set.
+    copy = settings.model_copy(update=changes)
+    copy.__pydantic_fields_set__.intersection_update(settings.model_fields_set)
+    return copy

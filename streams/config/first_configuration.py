@@ -15,7 +15,7 @@ from streams.wire.errors import Misconfigured
 
 CONFIG = "railsight.toml"
 _SPINE_WORDS = ("spine", "agg", "t1")
-_LINK_COLUMNS = tuple(name for name in Link._fields if name != "id")
+_LINK_COLUMNS = tuple(name for name in Link._fields if name not in ("id", "label"))
 _CORE_WORDS = ("core", "superspine", "t2")
 
 

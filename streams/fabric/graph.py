@@ -1,51 +1,27 @@
 """Holds the fabric as arrays for queries over many links: ends, rail, plane, pod and role by link number.
 
-Links are numbered by their lower end, in the order of the table of devices, so that the uplinks of a device are one
-range. The graph is built on first use, once for all topologies that differ only in their jobs: 0.3 s for the largest
-fabric (`python -m tests.bench.inventory_cost`). An index for peers is built at the first query of its kind.
+The numbers are those of the LinkTable, so that the uplinks of a device are one range. The graph is built on first use,
+once for all topologies that differ only in their jobs. An index for peers is built at the first query of its kind.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
-from itertools import chain
-from operator import itemgetter
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.fabric.ids import Port, tier_rank
+from streams.fabric.ids import tier_rank
 from streams.fabric.inventory_rows import Device
+from streams.fabric.link_table import ABSENT, Ints, LinkTable, Mask, TopologyLink
+
+__all__ = ["ABSENT", "NO_LINKS", "EquivalenceKey", "Floats", "Graph", "Ints", "Mask", "TopologyLink"]
 
 
-class TopologyLink(NamedTuple):
-    """A link of the topology: `lower` is the end nearer to the hosts (ties by name)."""
-
-    id: str
-    lower: Port
-    upper: Port
-    role: str
-    rail: int | None
-    plane: int | None
-    pod: str
-    speed_bps: int | None
-    is_uplink: bool = True
-    """True if the upper end is in a higher tier; False within a tier, and to a device of no tier, such as storage."""
-
-    def far_end(self, port: Port) -> Port:
-        """Return the other end."""
-        return self.upper if port == self.lower else self.lower
-
-
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 EquivalenceKey = Literal["role", "tier", "pod", "plane", "rail", "lower"]
 """The columns in which links may be equal; `tier` and `lower` are the tier and the name of the lower end."""
-
-ABSENT = -1
-"""The rail or plane of a link for which the inventory specifies none."""
 
 NO_LINKS: Ints = np.zeros(0, np.int64)
 
@@ -53,22 +29,16 @@ NO_LINKS: Ints = np.zeros(0, np.int64)
 class Graph:
     """Columns over links (`lower`, `upper`, …) and over devices (`rank`, `is_host`, …)."""
 
-    def __init__(self, devices: Mapping[str, Device], uplinks_of: Mapping[str, Sequence[TopologyLink]]) -> None:
+    def __init__(self, devices: Mapping[str, Device], links: LinkTable) -> None:
         self.names = tuple(devices)
-        self.number: dict[str, int] = {name: number for number, name in enumerate(self.names)}
+        self.number = links.number
         self._devices = tuple(devices.values())
-        ups = [uplinks_of.get(name, ()) for name in self.names]
-        self.links: tuple[TopologyLink, ...] = tuple(chain.from_iterable(ups))
-        self.first_uplink = _starts(np.fromiter(map(len, ups), np.int64, len(ups)))
-        _, _, uppers, roles, rails, planes, pods, speeds = (list(map(itemgetter(n), self.links)) for n in range(8))
-        self.lower: Ints = np.repeat(np.arange(len(self.names)), np.diff(self.first_uplink))
-        self.upper: Ints = _encoded(list(map(itemgetter(0), uppers)), self.number)
-        self.role, self.roles = _distinct(roles)
-        self.pod, self.pods = _distinct(pods)
-        self.rail, self.plane = _numbers(rails), _numbers(planes)
-        distinct = set(speeds)
-        values = {speed: float(speed) if all(distinct) else 1.0 for speed in distinct}
-        self.speed: Floats = np.fromiter(map(values.__getitem__, speeds), np.float64, len(speeds))
+        self.links = links
+        self.first_uplink = links.first
+        self.lower, self.upper, self.rail, self.plane = links.lower, links.upper, links.rail, links.plane
+        self.role, self.roles, self.pod, self.pods = links.role, links.roles, links.pod, links.pods
+        speeds = links.bps_of_speed
+        self.speed: Floats = (speeds if speeds.all() else np.ones(len(speeds)))[links.speed]
         """Bits per second; 1 for every link if the speed of any link is unknown."""
         self.rank: Ints = np.array([tier_rank(device.tier) for device in self._devices], np.int64)
         self.is_host: Mask = np.array([device.kind == "host" for device in self._devices], np.bool_)
@@ -89,9 +59,11 @@ class Graph:
         return float(self.speed[self.is_up & self.is_host[self.lower]].sum())
 
     def number_of(self, link: TopologyLink) -> int:
-        """Return the number of a link; raises ValueError or KeyError if the fabric does not contain it."""
-        device = self.number[link.lower.device]
-        return self.links.index(link, int(self.first_uplink[device]), int(self.first_uplink[device + 1]))
+        """Return the number of a link; raises ValueError if the fabric does not contain it."""
+        number = self.links.number_at(link.lower)
+        if number is None or self.links[number] != link:
+            raise ValueError(f"not in this fabric: {link.id}")
+        return number
 
     def numbers_of(self, links: Iterable[TopologyLink]) -> Ints:
         """Return the numbers of links, in their order."""
@@ -115,16 +87,11 @@ class Graph:
         """Return the links that end at these devices, each once."""
         return np.unique(np.concatenate((self.uplinks_of(devices), self.downlinks_of(devices))))
 
-    def links_of_hosts(self, hosts: Iterable[str], rail: int | None = None, plane: int | None = None) -> Ints:
-        """Return the uplinks of these hosts, of one rail or plane if given; unknown hosts have none."""
+    def links_of_hosts(self, hosts: Iterable[str], rail: int | None = None) -> Ints:
+        """Return the uplinks of these hosts, of one rail if given; unknown hosts have none."""
         known = [number for host in hosts if (number := self.number.get(host)) is not None]
         links = self.uplinks_of(np.array(known, np.int64))
-        selected = np.ones(len(links), np.bool_)
-        if rail is not None:
-            selected &= self.rail[links] == rail
-        if plane is not None:
-            selected &= self.plane[links] == plane
-        return links[selected]
+        return links if rail is None else links[self.rail[links] == rail]
 
     def equivalent_links(self, link: int, equal_in: Collection[EquivalenceKey]) -> Ints:
         """Return the other links with equal values in these columns, in their order."""
@@ -155,16 +122,3 @@ def concatenated_ranges(starts: Ints, stops: Ints) -> Ints:
 
 def _starts(lengths: Ints) -> Ints:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-
-
-def _encoded(values: Sequence[Any], number: Mapping[Any, int]) -> Ints:
-    return np.fromiter(map(number.__getitem__, values), np.int64, len(values))
-
-
-def _distinct(values: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:
-    names = tuple(dict.fromkeys(values))
-    return _encoded(values, {name: number for number, name in enumerate(names)}), names
-
-
-def _numbers(values: Sequence[int | None]) -> Ints:
-    return _encoded(values, {value: ABSENT if value is None else value for value in set(values)})

@@ -4,17 +4,18 @@ inventory_folder.py reads and writes the tables, inventory_rows.py validates row
 other. topology.py derives far ends, home pods and uplinks.
 """
 
+import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import cramjam
+import numpy as np
 import orjson
-from pydantic import ValidationError
 
 from streams.fabric.checks import Tables, find_problems
-from streams.fabric.decompression import DecompressionLimit, zstd
+from streams.fabric.decompression import zstd
 from streams.fabric.inventory_folder import (
     TABLES,
     InvalidInventory,
@@ -24,7 +25,20 @@ from streams.fabric.inventory_folder import (
     validate,
     write_folder,
 )
-from streams.fabric.inventory_rows import ROW_OF, Device, Inventory, Job, Link, PortName, from_columns, from_rows
+from streams.fabric.inventory_rows import (
+    ROW_OF,
+    CodedColumn,
+    Device,
+    Inventory,
+    Job,
+    Link,
+    PortName,
+    code_type,
+    coded_columns,
+    from_columns,
+    from_rows,
+    normalized,
+)
 
 __all__ = [
     "TABLES", "Device", "InvalidInventory", "Inventory", "Job", "Link", "PortName", "RowChanges", "ValidationReport",
@@ -32,13 +46,18 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_PACKED_BYTES = 128 << 20
-"""The JSON of the largest published fabric, 131,072 GPUs, has 41 MB."""
+"""The JSON of the largest published fabric, 131,072 GPUs on one plane, has 41 MB; on eight planes, coded, 45 MB."""
 MAX_VALUES = 12_000_000
 """The most values in all tables; the same fabric has 3.9 million. Each takes up to 70 bytes, however short its text is.
 Without this limit, 12 kB that decompress to 44.7 million empty lists would take 2.9 GB (calculated, 64 bytes each)."""
+MOST_LISTED = MAX_VALUES // len(Link._fields)
+"""More links than this are packed as the distinct values and the codes of each column, in base64; earlier releases
+refuse so many links in any form."""
+MAX_LINKS = 8_000_000
+"""The most links: 131,072 GPUs on eight planes have 3.1 million, which take 0.5 GB as a Topology."""
 
 
-_LATER = "tenant", "load_balancing", "domain"
+_LATER = "tenant", "load_balancing", "domain", "rack", "label"
 """Later columns: a version without one keeps its digest, and an earlier release can read it."""
 
 
@@ -54,16 +73,26 @@ def pack(inventory: Inventory) -> tuple[str, bytes]:
 
 
 def _serialized(inventory: Inventory) -> bytes:
-    columns = {
+    tables: dict[str, dict[str, Any]] = {
         table: dict(zip(ROW_OF[table]._fields, zip(*rows, strict=True), strict=True))
         for table in TABLES
-        if (rows := getattr(inventory, table))
+        if table != "links" and (rows := getattr(inventory, table))
     }
+    if inventory.links:
+        as_cells = _coded_cells if len(inventory.links) > MOST_LISTED else CodedColumn.cells
+        coded = zip(Link._fields, coded_columns(inventory.links), strict=True)
+        tables["links"] = {name: as_cells(column) for name, column in coded}
+    columns = {table: tables[table] for table in TABLES if table in tables}
     for table in columns.values():
         for column in _LATER:
             if not any(table.get(column, ())):
                 table.pop(column, None)
     return orjson.dumps(columns)
+
+
+def _coded_cells(column: CodedColumn) -> dict[str, Any]:
+    values, codes = normalized(column)
+    return {"values": values, "codes": base64.b64encode(codes.tobytes()).decode()}
 
 
 def decompressed(data: bytes) -> bytes:
@@ -76,18 +105,30 @@ def unpack(data: bytes) -> Inventory:
     try:
         serialized = decompressed(data)
         if serialized.count(b",") > MAX_VALUES:
-            raise ValueError(f"not a packed inventory: more than {MAX_VALUES} values")
+            raise ValueError(f"more than {MAX_VALUES} values")
         tables: dict[str, dict[str, list[Any]]] = orjson.loads(serialized)
         return Inventory(**{table: _unpacked_rows(table, columns) for table, columns in tables.items()})
-    except (DecompressionLimit, orjson.JSONDecodeError, ValidationError, AttributeError, KeyError, TypeError) as error:
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"not a packed inventory: {error}") from error
 
 
-def _unpacked_rows(table: str, columns: Mapping[str, list[Any]]) -> tuple[Any, ...]:
+def _unpacked_rows(table: str, columns: Mapping[str, Any]) -> Any:
+    if table == "links":
+        columns = {name: _decoded(one) if isinstance(one, dict) else one for name, one in columns.items()}
     rows = from_columns(table, columns)
     if rows is None:
+        if any(isinstance(one, CodedColumn) for one in columns.values()):
+            raise ValueError("the columns of its links do not fit each other")
         rows = from_rows(table, (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)))
     return rows
+
+
+def _decoded(cells: Mapping[str, Any]) -> CodedColumn:
+    values, codes = tuple(cells["values"]), base64.b64decode(cells["codes"], validate=True)
+    column = CodedColumn(values, np.frombuffer(codes, code_type(len(values))))
+    if len(column.codes) > MAX_LINKS:
+        raise ValueError(f"more than {MAX_LINKS} links")
+    return column
 
 
 def digest(inventory: Inventory) -> str:

@@ -54,7 +54,7 @@ class ValidationReport:
 class _ReadTable:
     """The readable rows of a table, their numbers if rows are missing, and the names of the unreadable rows."""
 
-    rows: tuple[Any, ...] = ()
+    rows: Any = ()
     row_numbers: Sequence[int] | None = None
     unreadable: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)

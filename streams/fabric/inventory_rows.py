@@ -4,13 +4,15 @@ Columns are converted by distinct value, because 393,216 links of the largest fa
 each value is validated and stored once. If a column is invalid, validation row by row finds the invalid rows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import AddressValueError, IPv4Address
-from itertools import repeat
-from typing import Annotated, Any, Final, Literal, NamedTuple, get_type_hints
+from operator import eq
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_type_hints, overload
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from streams.fabric.ids import Port
@@ -58,6 +60,7 @@ class Device(NamedTuple):
     `load_balancing` is how a switch spreads RoCE over its uplinks: by flow (`ecmp`, also if empty), or by packet, as
     the switch (`adaptive`) or the sender (`sprayed`) chooses.
     `domain` is the NVLink domain of a host, as the label `nvidia.com/gpu.clique` or NMX names it.
+    `rack` is the rack for people, with the unit if it is known.
     """
 
     name: Name
@@ -77,6 +80,7 @@ class Device(NamedTuple):
     tenant: str = ""
     load_balancing: Literal["", "ecmp", "adaptive", "sprayed"] = ""
     domain: Annotated[str, AfterValidator(_domain)] = ""
+    rack: str = ""
 
     @property
     def is_sprayed(self) -> bool:
@@ -92,7 +96,10 @@ MANY_PLANES = 3
 
 
 class Link(NamedTuple):
-    """A link between two ports; the order of its ends in the table has no meaning."""
+    """A link between two ports; the order of its ends in the table has no meaning.
+
+    `label` is what a person reads at the cable, the panels and the ports.
+    """
 
     a_device: Name
     a_port: Name
@@ -103,6 +110,7 @@ class Link(NamedTuple):
     plane: OptionalNumber = None
     speed_bps: OptionalSpeed = None
     id: str = ""
+    label: str = ""
 
     @property
     def a(self) -> Port:
@@ -175,12 +183,84 @@ _OF_THE_FABRIC = ("module", "trunk", "feed")
 Row = Device | Link | PortName | Job | Part
 
 
+class CodedColumn(NamedTuple):
+    """A column as its distinct values, and the index of the value of each row."""
+
+    values: tuple[Any, ...]
+    codes: NDArray[np.unsignedinteger[Any]]
+
+    def cells(self) -> list[Any]:
+        """Return the value of each row."""
+        return list(map(self.values.__getitem__, self.codes.tolist()))
+
+
+def coded(column: Iterable[Any]) -> CodedColumn:
+    """Return a column of hashable values as a CodedColumn; 0, 0.0 and False are one value."""
+    column = tuple(column)
+    number = {value: place for place, value in enumerate(dict.fromkeys(column))}
+    codes = np.fromiter(map(number.__getitem__, column), code_type(len(number)), len(column))
+    return CodedColumn(tuple(number), codes)
+
+
+def normalized(column: CodedColumn) -> CodedColumn:
+    """Return the same cells with each value once, in the order of their first rows."""
+    used, first = np.unique(column.codes, return_index=True)
+    number: dict[Any, int] = {}
+    place = np.zeros(len(column.values), np.int64)
+    for code in used[np.argsort(first)].tolist():
+        place[code] = number.setdefault(column.values[code], len(number))
+    return CodedColumn(tuple(number), place[column.codes].astype(code_type(len(number))))
+
+
+def code_type(values: int) -> type[np.unsignedinteger[Any]]:
+    """Return the smallest type of codes for so many distinct values."""
+    return np.uint8 if values <= 1 << 8 else np.uint16 if values <= 1 << 16 else np.uint32
+
+
+class LinkColumns(Sequence[Link]):
+    """The rows of the table of links as columns; a row is made when it is asked for.
+
+    The 3.1 million links of 131,072 GPUs on eight planes take 40 MB; as rows they take 0.5 GB.
+    """
+
+    def __init__(self, columns: Iterable[CodedColumn]) -> None:
+        self.columns = tuple(columns)
+
+    def __len__(self) -> int:
+        return len(self.columns[0].codes)
+
+    @overload
+    def __getitem__(self, index: int) -> Link: ...
+    @overload
+    def __getitem__(self, index: slice) -> "LinkColumns": ...
+    def __getitem__(self, index: int | slice) -> "Link | LinkColumns":
+        if isinstance(index, slice):
+            return LinkColumns(column._replace(codes=column.codes[index]) for column in self.columns)
+        return Link._make(column.values[column.codes[index]] for column in self.columns)
+
+    def __iter__(self) -> Iterator[Link]:
+        return map(Link._make, zip(*(column.cells() for column in self.columns), strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+def coded_columns(links: Sequence[Link]) -> tuple[CodedColumn, ...]:
+    """Return the columns of links, in the order of the fields of Link."""
+    if isinstance(links, LinkColumns):
+        return links.columns
+    return tuple(map(coded, zip(*links, strict=True))) if links else tuple(coded(()) for _ in Link._fields)
+
+
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """All tables of one version of the inventory."""
 
     devices: tuple[Device, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: Sequence[Link] = ()
     ports: tuple[PortName, ...] = ()
     jobs: tuple[Job, ...] = ()
     parts: tuple[Part, ...] = ()
@@ -200,18 +280,18 @@ def from_rows(table: str, rows: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
 
 
 def from_columns(
-    table: str, columns: Mapping[str, Sequence[Any]], *, none_is_absent: bool = False
-) -> tuple[Any, ...] | None:
+    table: str, columns: Mapping[str, Sequence[Any] | CodedColumn], *, none_is_absent: bool = False
+) -> Sequence[Any] | None:
     """Convert columns of equal length to rows; None if any value is invalid, which `from_rows` then reports.
 
     With `none_is_absent`, None means the default of the column, as in Parquet.
     """
     row = ROW_OF[table]
     defaults: dict[str, Any] = row._field_defaults
-    length = len(next(iter(columns.values()), ()))
-    if columns.keys() - set(row._fields) or any(len(column) != length for column in columns.values()):
+    lengths = {len(one.codes) if isinstance(one, CodedColumn) else len(one) for one in columns.values()} or {0}
+    if columns.keys() - set(row._fields) or len(lengths) > 1:
         return None
-    selected: list[Iterable[Any]] = []
+    selected: list[CodedColumn] = []
     for name in row._fields:
         if name in columns:
             try:
@@ -219,26 +299,30 @@ def from_columns(
             except (ValidationError, TypeError, LookupError):
                 return None
         elif name in defaults:
-            selected.append(repeat(defaults[name], length))
+            selected.append(CodedColumn((defaults[name],), np.zeros(min(lengths), np.uint8)))
         else:
             return None
-    return tuple(map(row._make, zip(*selected, strict=False)))
+    if table == "links":
+        return LinkColumns(selected)
+    return tuple(map(row._make, zip(*(column.cells() for column in selected), strict=True)))
 
 
 def _converted(
-    adapter: TypeAdapter[Any], column: Sequence[Any], defaults: Mapping[str, Any], name: str, none_is_absent: bool
-) -> Iterable[Any]:
+    adapter: TypeAdapter[Any], column: Sequence[Any] | CodedColumn, defaults: Mapping[str, Any], name: str,
+    none_is_absent: bool,
+) -> CodedColumn:  # fmt: skip
     """Convert a column, each distinct value once; raises on an invalid value, and on values of several types.
 
     0, 0.0 and False are one key of a dict, but not the same value.
     """
-    if len(set(map(type, column)) - {type(None)}) > 1:
+    given, codes = column if isinstance(column, CodedColumn) else (column, None)
+    if len(set(map(type, given)) - {type(None)}) > 1:
         raise TypeError(f"{name} has values of several types")
-    distinct = dict.fromkeys(column)
-    missing = none_is_absent and None in distinct
-    if missing:
-        del distinct[None]
-    converted = dict(zip(distinct, adapter.validate_python(list(distinct)), strict=True))
-    if missing:
-        converted[None] = defaults[name]
-    return map(converted.__getitem__, column)
+    if codes is None:
+        given, codes = coded(given)
+    elif len(codes) and codes.max() >= len(given):
+        raise LookupError(f"{name} has codes without values")
+    valid = iter(adapter.validate_python([value for value in given if not (none_is_absent and value is None)]))
+    return CodedColumn(
+        tuple(defaults[name] if none_is_absent and value is None else next(valid) for value in given), codes
+    )

@@ -1,21 +1,21 @@
 """Derives look-ups from an inventory: the link of a port, the home pod of a link, the uplinks of a switch.
 
 A Topology is one version of the inventory; it is immutable, and a new version is a new Topology. The constructor builds
-all look-ups, so that no stage pauses to build one. The largest fabric takes over a second, in a separate thread
-(streams.runtime.inventory_reader).
+all look-ups, in a separate thread (streams.runtime.inventory_reader), so that no stage pauses to build one.
 """
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
-from streams.fabric.graph import NO_LINKS, EquivalenceKey, Graph, Ints, TopologyLink
-from streams.fabric.ids import UNKNOWN_RANK, Port, link_id, port_id, tier_rank
+from streams.fabric.graph import NO_LINKS, EquivalenceKey, Graph, Ints
+from streams.fabric.ids import Port, port_id
 from streams.fabric.inventory import Device, Inventory, Job
 from streams.fabric.inventory_rows import HOST_LINK, Part, is_address
 from streams.fabric.job_placement import JobPlacement
+from streams.fabric.link_table import LinksById, LinksOfDevice, LinkTable, TopologyLink
 
 __all__ = ["PEERS", "Topology", "TopologyLink", "links_of_subject", "links_of_subjects"]
 
@@ -46,21 +46,13 @@ class Topology:
         self.placement = JobPlacement(inventory.jobs)
         self._pods_of_job: dict[str, frozenset[str]] = {}
         self._unknown_hosts: frozenset[str] | None = None
-        self.links: dict[str, TopologyLink] = {}
-        self.link_row_ids: dict[str, str] = {}
-        """Link -> its `links.id`, where the inventory has one."""
-        self._by_port: dict[Port, TopologyLink] = {}
-        links_of: dict[str, list[TopologyLink]] = defaultdict(list)
-        uplinks_of: dict[str, list[TopologyLink]] = defaultdict(list)
-        for link in self._links(inventory):
-            lower, upper = link.lower, link.upper
-            self.links[link.id] = self._by_port[lower] = self._by_port[upper] = link
-            uplinks_of[lower.device].append(link)
-            links_of[lower.device].append(link)
-            if upper.device != lower.device:
-                links_of[upper.device].append(link)
-        self.links_of = {device: tuple(links) for device, links in links_of.items()}
-        self.uplinks_of = {device: tuple(links) for device, links in uplinks_of.items()}
+        self.table = LinkTable(self.devices, inventory.links)
+        self.links = LinksById(self.table)
+        self.link_row_ids, self.link_labels = self.table.row_ids(), self.table.labels()
+        """Link -> its `links.id` and its `links.label`, where the inventory has one."""
+        self.links_of = LinksOfDevice(self.table, self.table.first_end, self.table.ends)
+        every = np.arange(len(self.table), dtype=np.int32)
+        self.uplinks_of = LinksOfDevice(self.table, self.table.first, every)
         self._index_parts(inventory.parts)
 
     def _index_parts(self, parts: Iterable[Part]) -> None:
@@ -68,7 +60,7 @@ class Topology:
         """The shared parts by id; of several rows of one part the last."""
         found: dict[str, dict[str, TopologyLink]] = defaultdict(dict)
         for part in parts:
-            link = self._by_port.get(Port(part.device, part.port))
+            link = self.table.link_at(Port(part.device, part.port))
             links = self.links_of.get(part.device, ()) if not part.port else (link,) if link is not None else ()
             found[part.id].update((one.id, one) for one in links)
         self.links_of_part = {identity: tuple(links.values()) for identity, links in found.items()}
@@ -92,31 +84,12 @@ class Topology:
         }
         return tuple(others.values())
 
-    def _links(self, inventory: Inventory) -> Iterable[TopologyLink]:
-        """Yield the links; look-ups by device are prepared once."""
-        rank = {device.name: tier_rank(device.tier) for device in inventory.devices}
-        plane_of = {device.name: device.plane for device in inventory.devices}
-        pod_of = {device.name: self.pod_of(device.name) for device in inventory.devices}
-        for a_device, a_port, z_device, z_port, role, rail, plane, speed_bps, row_id in inventory.links:
-            lower, upper = Port(a_device, a_port), Port(z_device, z_port)
-            rank_difference = rank[a_device] - rank[z_device]
-            if rank_difference > 0 or (rank_difference == 0 and upper < lower):
-                lower, upper = upper, lower
-            if plane is None:
-                plane = plane_of[upper.device]  # noqa: PLW2901 — default: the plane of the upper switch
-            pod = pod_of[lower.device]
-            is_uplink = rank_difference != 0 and rank[upper.device] < UNKNOWN_RANK
-            identity = link_id(lower, upper)
-            if row_id:
-                self.link_row_ids[identity] = row_id
-            yield TopologyLink(identity, lower, upper, role, rail, plane, pod, speed_bps, is_uplink)
-
     @property
     def graph(self) -> Graph:
         """Return the topology as arrays; built on first use, once for all topologies that differ only in their jobs."""
         graph = self._graph_cache.get("graph")
         if graph is None:
-            graph = self._graph_cache["graph"] = Graph(self.devices, self.uplinks_of)
+            graph = self._graph_cache["graph"] = Graph(self.devices, self.table)
         return graph
 
     def peers_of(self, link: TopologyLink, equal_in: Collection[EquivalenceKey] = PEERS) -> tuple[TopologyLink, ...]:
@@ -132,18 +105,23 @@ class Topology:
         """Return the port for a source's name; for a neighbor's address the port that leads to the neighbor."""
         known = self._port_names.get((device, name))
         if known is None and (far := self.addresses.get(name)) is not None:
-            link = self._by_port.get(far)
-            near = link.far_end(far) if link is not None else None
+            near = self.table.far_end(far)
             known = near.port if near is not None and near.device == device else None
         return Port(device, name if known is None else known)
 
+    def resolve_ports(self, device: str, names: Sequence[str]) -> Sequence[str]:
+        """Return the ports of a device for a source's names."""
+        if not self._port_names:  # no port of the inventory has another name
+            return names
+        return [self.resolve_port(device, name).port for name in names]
+
     def link_at(self, port: Port) -> TopologyLink | None:
         """Return the link that ends at this port, or None if the inventory has none."""
-        return self._by_port.get(port)
+        return self.table.link_at(port)
 
     def host_link_at(self, port: Port) -> TopologyLink | None:
         """Return the link whose host end is this port; None for other ports."""
-        link = self._by_port.get(port)
+        link = self.table.link_at(port)
         return link if link is not None and link.role == HOST_LINK and port == link.lower else None
 
     def rail_links(self, link: TopologyLink) -> tuple[TopologyLink, ...]:
@@ -159,7 +137,7 @@ class Topology:
 
     def subject_id(self, port: Port) -> str:
         """Return the id of the link at a port, or that of the port if it has no known link."""
-        link = self._by_port.get(port)
+        link = self.table.link_at(port)
         return link.id if link else port_id(port)
 
     def pod_of(self, device: str) -> str:
@@ -169,7 +147,7 @@ class Topology:
 
     def home_pod(self, port: Port) -> str:
         """Return the pod of the link's lower end, in which the symptoms of both ends are processed together."""
-        link = self._by_port.get(port)
+        link = self.table.link_at(port)
         return link.pod if link else self.pod_of(port.device)
 
     def pods_of_links(self, device: str) -> frozenset[str]:

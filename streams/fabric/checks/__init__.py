@@ -13,6 +13,7 @@ from streams.fabric.checks.tables import Problem, Tables
 __all__ = ["RULES", "Problem", "Tables", "find_problems"]
 
 RULES: tuple[Callable[[Tables], Iterator[Problem]], ...] = (
+    rows.control_character,
     rows.device_listed_twice,
     rows.device_identity_twice,
     rows.kind_against_tier,

@@ -7,7 +7,7 @@ compared within one pod, because a fabric may have pods with one plane and pods 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -25,10 +25,10 @@ from streams.fabric.checks.tables import (
 from streams.fabric.inventory_rows import HOST_LINK
 
 
-def _problems(tables: Tables, wrong: Mask, rule: Rule, *, impossible: bool = False) -> Iterator[tuple[int, Problem]]:
+def _problems(tables: Tables, wrong: Mask, rule: Rule) -> Iterator[tuple[int, Problem]]:
     """Yield, for each link of a mask, its index and a problem with the link's description as its message."""
     for index in np.flatnonzero(wrong).tolist():
-        yield index, Problem("links", (tables.row("links", index),), rule, tables.describe_link(index), impossible)
+        yield index, Problem("links", (tables.row("links", index),), rule, tables.describe_link(index))
 
 
 def port_in_two_links(tables: Tables) -> Iterator[Problem]:
@@ -91,7 +91,7 @@ def role_against_ends(tables: Tables) -> Iterator[Problem]:
 
 def identity_twice(tables: Tables) -> Iterator[Problem]:
     """Report each id that several links share."""
-    if not any(map(itemgetter(-1), tables.inventory.links)):
+    if not any(map(attrgetter("id"), tables.inventory.links)):
         return
     links_by_id: dict[str, list[int]] = defaultdict(list)
     for index, link in enumerate(tables.inventory.links):

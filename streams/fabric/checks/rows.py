@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+import numpy as np
+
 from streams.fabric.checks.tables import Problem, Rule, Tables, join_names
 from streams.fabric.ids import tier_rank
-from streams.fabric.inventory_rows import HOST_LINK, Device, Job, Link
+from streams.fabric.inventory_rows import HOST_LINK, ROW_OF, Device, Job, Link, coded, coded_columns
 
 _SWITCH_TIERS = frozenset({"T0", "T1", "T2"})
 
@@ -18,6 +20,19 @@ def _duplicates(tables: Tables, value_of: Callable[[Device], str]) -> Iterator[t
     for index, device in enumerate(tables.inventory.devices):
         rows_by_value[value_of(device)].append(index)
     return ((value, indexes) for value, indexes in rows_by_value.items() if value and len(indexes) > 1)
+
+
+def control_character(tables: Tables) -> Iterator[Problem]:
+    """Report each text with a control or bidirectional character: a terminal would obey it, and topics replace it."""
+    for table, row_type in ROW_OF.items():
+        rows = getattr(tables.inventory, table)
+        columns = coded_columns(rows) if table == "links" else map(coded, zip(*rows, strict=True))
+        for name, column in zip(row_type._fields, columns, strict=False):  # without rows there are no columns
+            for code, value in enumerate(column.values):
+                if isinstance(value, str) and not value.isprintable():
+                    found = tables.rows(table, np.flatnonzero(column.codes == code).tolist())
+                    message = f"{value!r:.40} has a control character"
+                    yield Problem(table, found, "control-character", message, is_error=True, column=name)
 
 
 def device_listed_twice(tables: Tables) -> Iterator[Problem]:

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.fabric.inventory_rows import HOST_LINK, Device, Inventory, Link
+from streams.instrument.text import clean
 
 Rule = Literal[
     "alias-of-an-alias",
     "alias-of-two-ports",
     "asymmetric-plane",
+    "control-character",
     "device-id-twice",
     "device-listed-twice",
     "device-serial-twice",
@@ -62,6 +64,10 @@ class Problem(NamedTuple):
     """The column of a single wrong value."""
 
     def __str__(self) -> str:
+        """Return one line, whatever the names in it are."""
+        return clean(self._line())
+
+    def _line(self) -> str:
         if not self.table:
             return self.message
         if not self.rows:

@@ -43,6 +43,10 @@ def test_valid_fabrics_have_no_problems() -> None:
     ("added", "messages"),
     [
         (
+            {"devices": _devices(HOST._replace(name="x\n\u202ey"))},
+            [r"devices row 6, name: 'x\n\u202ey' has a control character"],
+        ),
+        (
             {"devices": _devices(HOST, HOST._replace(name="g"))},
             ["devices rows 1, 6: h is listed 2 times"],
         ),

@@ -26,7 +26,7 @@ def test_every_link_has_a_unique_number() -> None:
     numbers = graph.numbers_of(LINKS)
     assert sorted(numbers.tolist()) == list(range(len(LINKS)))
     assert graph.links_at(numbers) == LINKS
-    with pytest.raises(ValueError, match="not in tuple"):
+    with pytest.raises(ValueError, match="not in this fabric"):
         graph.number_of(LINKS[0]._replace(id="link:another"))
 
 
@@ -41,15 +41,6 @@ def test_the_columns_equal_the_links() -> None:
         assert (graph.plane[number], graph.speed[number]) == (link_.plane, link_.speed_bps)
 
 
-def test_peers_of_a_host_link_are_the_same_rail_and_plane_of_its_pod() -> None:
-    """Other columns select the other rails of its host, or the rail in the whole fabric."""
-    top = topology()
-    link_ = top.links["link:p1-h1/e0--p1-l0/d1"]
-    assert [peer.id for peer in top.peers_of(link_)] == ["link:p1-h2/e0--p1-l0/d2"]
-    assert [peer.id for peer in top.peers_of(link_, ("lower", "role"))] == ["link:p1-h1/e1--p1-l1/d1"]
-    assert [peer.lower.device for peer in top.peers_of(link_, ("rail", "plane", "role"))] == ["p1-h2", "p2-h1", "p2-h2"]
-
-
 @given(st.sampled_from(LINKS), st.sampled_from([c for n in range(7) for c in combinations(ALIKE, n)]))
 def test_peers_are_all_links_with_equal_columns(link_: "object", alike: tuple[EquivalenceKey, ...]) -> None:
     """For any set of columns the peers equal those of a comparison with each link."""
@@ -62,11 +53,13 @@ def test_peers_are_all_links_with_equal_columns(link_: "object", alike: tuple[Eq
     assert {peer.id for peer in CLOS.peers_of(link_, alike)} == expected  # type: ignore[arg-type]
 
 
-def test_links_of_hosts_are_found_by_rail_and_plane() -> None:
+def test_links_of_hosts_are_found_by_rail() -> None:
     """A job uses it for the links of its hosts; unknown hosts have none."""
     graph = topology().graph
-    found = graph.links_at(graph.links_of_hosts(["p2-h1", "unknown", "p1-h2"], rail=0, plane=1))
-    assert [link_.lower for link_ in found] == [Port("p2-h1", "e1"), Port("p1-h2", "e1")]
+    found = graph.links_at(graph.links_of_hosts(["p2-h1", "unknown", "p1-h2"], rail=0))
+    assert [link_.lower for link_ in found] == [
+        Port(host, port) for host in ("p2-h1", "p1-h2") for port in ("e0", "e1")
+    ]
     assert len(graph.links_of_hosts(["p2-h1"])) == 2
     assert len(graph.links_of_hosts(["p2-h1"], rail=1)) == len(graph.links_of_hosts([])) == 0
 

@@ -48,5 +48,5 @@ def test_columns_are_converted_as_their_rows_are(own: tuple[str, dict[str, list[
     quick = from_columns(table, columns, none_is_absent=none_is_absent)
     if quick is not None:
         slow = _one_by_one(table, columns, none_is_absent=none_is_absent)
+        assert repr(tuple(quick)) == repr(slow)
         assert quick == slow
-        assert repr(quick) == repr(slow)

@@ -70,18 +70,6 @@ def test_a_link_without_a_plane_has_that_of_its_upper_device() -> None:
     assert [c.plane for c in Topology(own).uplinks_of["a"]] == [3, 1]
 
 
-def test_jobs_are_those_on_a_device_at_the_time() -> None:
-    """A job covers its start and not its end; without an end it has no limit."""
-    top = topology(
-        inventory(jobs=[job("j2", "p1-h1", "1970-01-01T00:01:00+00:00", "1970-01-01T00:02:00+00:00"),
-                        job("j1", "p1-h2", "1970-01-01T00:01:00+00:00")])
-    )  # fmt: skip
-    second = 1_000_000_000
-    assert top.jobs_on(["p1-h1", "p1-h2"], 59 * second) == ()
-    assert top.jobs_on(["p1-h1", "p1-h2"], 60 * second) == ("j1", "j2")
-    assert top.jobs_on(["p1-h1", "p1-h2"], 120 * second) == ("j1",)
-
-
 def test_changed_jobs_share_the_fabric() -> None:
     """Jobs change without new look-ups of links, and the previous version retains its own."""
     top = topology(inventory(jobs=[job("j1", "p1-h1", "1970-01-01T00:00:00+00:00")]))
