@@ -26,7 +26,8 @@ _ENOUGH_BYTES = 4 << 20
 All others wait for `bulk_s`: a fetch costs as much as about fifty of its messages, and ten times that with the
 resulting turns of all owners and their Progress. A tenth of the largest fabric, fetched eighteen times a second, took
 as much CPU as half of it."""
-_PARTITION_BYTES = 4 << 20
+_PARTITION_BYTES = 1 << 20
+"""Unpacking the records of one partition takes some milliseconds, during which the process does nothing else."""
 _QUIET_WAIT_S = 0.5
 _AGAIN_S = 0.5
 
@@ -45,10 +46,12 @@ class BulkReader:
         self,
         kafka: KafkaSettings,
         bulk_s: float,
+        topics: frozenset[str],
         group: Group,
         take: Callable[[Chunk, int], Awaitable[None]],
     ) -> None:
         self._kafka = kafka
+        self.topics = topics
         self._wait_ms = round(bulk_s * 1000)
         self._group = group
         self._take = take
@@ -57,6 +60,7 @@ class BulkReader:
         self._generation: int | None = None
         self._chunker = Chunker()
         self._ends: dict[tuple[str, int], int] = {}
+        self._fetches = 0
 
     def read_from(self, topic: str, partition: int, offset: int) -> None:
         """Deliver from this offset on; chunks that were fetched before are still delivered."""
@@ -66,6 +70,10 @@ class BulkReader:
     def end_of(self, topic: str, partition: int) -> int | None:
         """Return the offset after the last record at the last fetch; None before the first fetch."""
         return self._ends.get((topic, partition))
+
+    def fetches_of(self, topic: str) -> int:
+        """See InputSource."""
+        return self._fetches
 
     async def run(self) -> None:
         """Read until cancelled; after an outage of the brokers, continue at the last positions."""
@@ -112,6 +120,7 @@ class BulkReader:
                 await self._take(chunk, generation)
                 # The owner processes the chunk now, and urgent events are processed between the chunks.
                 await asyncio.sleep(0)
+        self._fetches += 1
 
     def _seek(self, consumer: Any) -> None:
         if not self._requested:
@@ -137,14 +146,13 @@ async def _within(event: asyncio.Event, seconds: float) -> None:
 class CombinedInput:
     """Combines the inputs of a stage for its owners: busy ones from BulkReader, the others from Faust's consumer."""
 
-    def __init__(self, prompt: Callable[[], InputSource], bulk: BulkReader, topics: frozenset[str]) -> None:
+    def __init__(self, prompt: Callable[[], InputSource], bulk: BulkReader) -> None:
         self._prompt = prompt
         self._bulk = bulk
-        self._topics = topics
 
     def read_from(self, topic: str, partition: int, offset: int) -> None:
         """See Input."""
-        (self._bulk if topic in self._topics else self._prompt()).read_from(topic, partition, offset)
+        (self._bulk if topic in self._bulk.topics else self._prompt()).read_from(topic, partition, offset)
 
     def acknowledge(self, topic: str, partition: int, offset: int) -> None:
         """See InputSource; the group has the offsets of both readers."""
@@ -152,4 +160,8 @@ class CombinedInput:
 
     def end_of(self, topic: str, partition: int) -> int | None:
         """See Input."""
-        return (self._bulk if topic in self._topics else self._prompt()).end_of(topic, partition)
+        return (self._bulk if topic in self._bulk.topics else self._prompt()).end_of(topic, partition)
+
+    def fetches_of(self, topic: str) -> int:
+        """See InputSource."""
+        return (self._bulk if topic in self._bulk.topics else self._prompt()).fetches_of(topic)

@@ -44,6 +44,7 @@ class ChunkConsumer(driver.Consumer):
         self._seeks: dict[TP, int] = {}
         self._covered: dict[TP, int] = {}
         self._ends: dict[tuple[str, int], int] = {}
+        self._fetches = 0
         super().__init__(*args, **kwargs)
 
     def read_from(self, topic: str, partition: int, offset: int) -> None:
@@ -57,6 +58,10 @@ class ChunkConsumer(driver.Consumer):
     def end_of(self, topic: str, partition: int) -> int | None:
         """Return the offset after the last record at the last fetch; None before the first fetch."""
         return self._ends.get((topic, partition))
+
+    def fetches_of(self, topic: str) -> int:
+        """Return the number of finished fetches."""
+        return self._fetches
 
     # Faust calls these methods for the offsets to commit; here it is one number per partition, not one per message.
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
@@ -83,6 +88,7 @@ class ChunkConsumer(driver.Consumer):
                 await asyncio.sleep(0)
                 async for _, message in self.getmany(timeout=FETCH_WAIT_S):
                     await self.wait_first(self.callback(message), self.suspend_flow.wait())
+                self._fetches += 1
         except self.consumer_stopped_errors:
             if not self.transport.app.should_stop:
                 raise

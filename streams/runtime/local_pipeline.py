@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from streams.config.settings import Settings
 from streams.embedded.clickhouse.params import WITHOUT_SANDBOX
 from streams.embedded.directories import data_directory, write_private
 from streams.embedded.kafka_data_dir import free_ports, stable_port
-from streams.embedded.running_instances import Instance, registered
+from streams.embedded.running_instances import Instance, record, registered
 from streams.runtime.supervise import GaveUp, Part, Supervisor
 
 SERVERS, CLIENTS = 0, 1
@@ -141,14 +141,19 @@ async def run_pipeline(
 ) -> None:
     """Start all parts and keep them running until cancelled; print the servers' addresses and the parts."""
     move_secrets_to_files(type(settings), supervisor.folder / "secrets", os.environ)
-    await _start_servers(supervisor, settings, config, print_line, without_sandbox=without_sandbox)
-    environ = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
-    bootstrap = environ.get("RAILSIGHT__KAFKA__BOOTSTRAP", settings.kafka.bootstrap)
-    with registered(Instance("up", str(config), bootstrap, str(supervisor.folder.resolve()), environ)):
-        await _run_parts(supervisor, settings, config, print_line)
+    instance = Instance("up", str(config), "", str(supervisor.folder.resolve()), step="starts its servers")
+    with registered(instance):
+        await _start_servers(supervisor, settings, config, print_line, without_sandbox=without_sandbox)
+        environ = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
+        bootstrap = environ.get("RAILSIGHT__KAFKA__BOOTSTRAP", settings.kafka.bootstrap)
+        instance = replace(instance, bootstrap=bootstrap, environ=environ, step="makes topics and tables")
+        record(instance)
+        await _start_parts(supervisor, settings, config, print_line)
+        record(replace(instance, step=""))
+        await supervisor.watch()
 
 
-async def _run_parts(
+async def _start_parts(
     supervisor: Supervisor, settings: Settings, config: Path, print_line: Callable[[str], None]
 ) -> None:
     for name in ("topics", "migrate"):
@@ -161,7 +166,6 @@ async def _run_parts(
         supervisor.start(part)
         await _wait_for_files(supervisor, part, written_files(settings).get(part.name, ()), started_ns)
     print_line(f"running: {', '.join(state.name for state in supervisor.states())}; logs in {supervisor.folder}")
-    await supervisor.watch()
 
 
 async def _publish_inventory(

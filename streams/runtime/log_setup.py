@@ -14,7 +14,7 @@ from typing import TextIO
 
 import structlog
 
-from streams.wire.bounds import clean
+from streams.instrument.text import clean
 
 FORMATS = ("auto", "text", "json")
 """auto is text on a terminal, and json elsewhere."""
@@ -94,6 +94,7 @@ def configure_logging(
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(out)
+    handler.setLevel(LEVELS[level])
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared if is_text else [*shared, add_named_arguments],

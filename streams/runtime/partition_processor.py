@@ -6,11 +6,13 @@ sends and has the clock. Records before a Progress in its partition are processe
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Counter, Metrics
+from streams.instrument.text import clean
 from streams.runtime.bindings import Binding
 from streams.runtime.event_time import (
     FUTURE_NS,
@@ -25,12 +27,12 @@ from streams.runtime.ordered_input import Chunk, InputLosses
 from streams.runtime.snapshots import SCHEMA
 from streams.wire import topics
 from streams.wire.batch_fetch import FetchedRecord
-from streams.wire.bounds import clean
 from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS, Control, Message, Progress, Rejected, SchedulerAnswer, Snapshot
 from streams.wire.stage import (
     MeteredStage,
     Output,
+    PreviewingStage,
     ReconcilingStage,
     RecoverableStage,
     SigningStage,
@@ -41,7 +43,7 @@ from streams.wire.stage import (
 from streams.wire.topics import Partitions, Record, Topic
 
 if TYPE_CHECKING:
-    from streams.wire.identity import MacSigner, MacVerifier
+    from streams.wire.identity import MacSigner, MacVerifier, OnRefusal
 
 log = logging.getLogger(__name__)
 
@@ -78,12 +80,13 @@ class PartitionProcessor:
         """
         self.binding = binding
         self.partition = partition
-        self.epoch = 0
-        self.records = 0
+        self.epoch = self.records = 0
         self.changed = False
         """True after a change since the last snapshot that a successor should not repeat."""
         self.moved = False
         """True if any input was read since the last snapshot, even only Progress."""
+        self.behind_ns = 0
+        """The age of the newest record up to which all input was read, at the last tick; 0 if all was."""
         self.is_restored = False
         """True if the stage was restored from a snapshot."""
         self._make_stage = make_stage
@@ -109,6 +112,7 @@ class PartitionProcessor:
         self.stage = self._make_stage(self.partition)
         self._verify = self.stage.verify if isinstance(self.stage, VerifyingStage) else None
         self._sign = self.stage.sign if isinstance(self.stage, SigningStage) else None
+        self._preview = self.stage.preview if isinstance(self.stage, PreviewingStage) else None
         self._counted = self.stage.counted if isinstance(self.stage, MeteredStage) else None
         self._inventory = InventorySchedule(self.stage, self._versions)
         self._advanced_ns = 0
@@ -260,6 +264,18 @@ class PartitionProcessor:
         self._pass_counts_on(chunk.topic)
         return records
 
+    def preview(self, chunk: Chunk) -> list[Record]:
+        """Return what the stage concludes from records of an urgent input that `on_chunk` processes later, in order."""
+        if self._preview is None:
+            return []
+        topic, batch = self._topics[chunk.topic], []
+        for record in chunk.records:
+            with suppress(Reject):  # `on_chunk` counts and reports it
+                message = self._message(topic, record, lambda *_: None)
+                # The broker's time as it is: that of ArrivalClock depends on earlier records.
+                batch.append(dated_by_arrival(message, record.timestamp * _MS) if self._arrivals else message)
+        return self._records(self._preview(batch))
+
     def _pass_counts_on(self, topic: str) -> None:
         """Add the counts of the stage and of the input's clock to the metrics."""
         if self._counted:
@@ -297,9 +313,11 @@ class PartitionProcessor:
         arrival_ns = self._arrival_ns(now_ns)
         if arrival_ns is None:
             return []
+        busiest, self.behind_ns = self.binding.inputs[0], max(0, now_ns - arrival_ns)
+        self.losses.report_behind(busiest, self.positions[busiest.name], self.behind_ns)
         outputs = self._inventory.begin(arrival_ns) + self.stage.advance_watermark(arrival_ns) + self._inventory.due()
         self.changed = self.changed or bool(outputs)
-        return self._records(outputs)
+        return self.losses.take() + self._records(outputs)
 
     def _arrival_ns(self, now_ns: int) -> int | None:
         """Return the time up to which all arrived records were read: now, or in a backlog the last arrival.
@@ -364,10 +382,7 @@ class PartitionProcessor:
         try:
             if self._verify is not None:
                 self._verify(topic, record.key, record.value, record.headers, record.timestamp * _MS)
-            if self._verifier is None:
-                message = topics.decode(topic, record.value, record.headers)
-            else:
-                message = self._verifier.decode(topic, record, self._on_refusal)
+            message = self._message(topic, record, self._on_refusal)
             if isinstance(message, Control):
                 return replace(message, arrived_at_ns=record.timestamp * _MS, offset=record.offset)
             if isinstance(message, SchedulerAnswer):
@@ -378,6 +393,11 @@ class PartitionProcessor:
         except Reject as error:
             records.append(self._rejected(topic, record.offset, str(error), record.value or b""))
             return None
+
+    def _message(self, topic: Topic, record: FetchedRecord, on_refusal: "OnRefusal") -> Message:
+        if self._verifier is None:
+            return topics.decode(topic, record.value, record.headers)
+        return self._verifier.decode(topic, record, on_refusal)
 
     def _on_refusal(self, topic: Topic, offset: int, reason: str) -> None:
         self._count("railsight_unauthenticated_total", topic=topic.name)

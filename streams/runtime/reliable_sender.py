@@ -6,6 +6,7 @@ Preserves the order: records after a failed one are sent again after it, with th
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from aiokafka.errors import KafkaError
@@ -87,6 +88,16 @@ class ReliableSender:
                 await asyncio.sleep(self._again_s)
         return offsets
 
+    async def send_once(self, records: Sequence[Record]) -> None:
+        """Send records that `send` repeats later: once, and without a wait for their acknowledgement."""
+        producer = self._producer()
+        if producer is None or not self._owned():
+            return
+        with suppress(KafkaError, OSError, TimeoutError):
+            for record in records:
+                delivery = await _queue(producer, record, record.partition(self._partitions))
+                delivery.add_done_callback(lambda done: done.cancelled() or done.exception())
+
     async def _try(self, records: list[tuple[Record, int]]) -> list[int]:
         """Send once; return the offsets of the records before the first failed one."""
         self.attempts += 1
@@ -96,15 +107,7 @@ class ReliableSender:
         deliveries = []
         try:
             for record, partition in records:
-                deliveries.append(
-                    await producer.send(
-                        record.topic.name,
-                        record.value,
-                        key=record.key,
-                        partition=partition,
-                        headers=list(record.headers),
-                    )
-                )
+                deliveries.append(await _queue(producer, record, partition))
         except (KafkaError, OSError, TimeoutError):
             pass  # Records that the producer accepted before are still sent, and their offsets count.
         answers = await asyncio.gather(*deliveries, return_exceptions=True)
@@ -118,3 +121,11 @@ class ReliableSender:
             if answer.timestamp_type == _LOG_APPEND_TIME:
                 self._appended(answer.timestamp * _MS)
         return offsets
+
+
+async def _queue(producer: Any, record: Record, partition: int) -> "asyncio.Future[Any]":
+    """Queue a record; the returned future completes with its acknowledgement."""
+    delivery: asyncio.Future[Any] = await producer.send(
+        record.topic.name, record.value, key=record.key, partition=partition, headers=list(record.headers)
+    )
+    return delivery

@@ -85,8 +85,8 @@ class Runner:
         bulk = frozenset(topic.name for topic in binding.bulk)
         self.app = make_app(group, inputs, self._take, kafka, runtime, data, bulk)
         membership = Group(lambda: self.app.consumer_generation_id, self._assignment)
-        self._bulk = BulkReader(kafka, runtime.bulk_s, membership, self._take) if bulk else None
-        self._input_source = CombinedInput(lambda: self.app.consumer, self._bulk, bulk) if self._bulk else None
+        self._bulk = BulkReader(kafka, runtime.bulk_s, bulk, membership, self._take) if bulk else None
+        self._input_source = CombinedInput(lambda: self.app.consumer, self._bulk) if self._bulk else None
         self._reading: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
         self._patient: Any = None
@@ -168,6 +168,11 @@ class Runner:
         if self._stopping or self._is_returning() or generation != self.app.consumer_generation_id:
             return
         owner = self._owner(chunk.partition, generation)
+        if self._bulk is not None and chunk.topic not in self._bulk.topics:
+            try:
+                await owner.preview(chunk)
+            except Exception as error:  # noqa: BLE001 — a bug, as in the turn of an owner; Faust would skip the chunk
+                end_process(f"{self.binding.stage}/{chunk.partition}: preview", error)
         while not self._stopping and self._owns(chunk.partition, generation, owner):
             try:
                 async with asyncio.timeout(_LOOK_EVERY_S):

@@ -16,6 +16,11 @@ from streams.wire.standalone_consumer import CompactedTopic, offset_at, open_con
 from streams.wire.standalone_consumer import records as records_of
 from streams.wire.topics import INVENTORY, Record, Topic, encode
 
+_UNNAMED = (
+    " (the default, as no pipeline of this user runs here: `railsight up --config FILE` starts one;"
+    " --config, --bootstrap or RAILSIGHT__KAFKA__BOOTSTRAP name another)"
+)
+
 
 @contextmanager
 def kafka_errors_as_retry(kafka: KafkaSettings) -> Iterator[None]:
@@ -23,7 +28,7 @@ def kafka_errors_as_retry(kafka: KafkaSettings) -> Iterator[None]:
     try:
         yield
     except ConnectionRefused as error:
-        raise Retry(str(error)) from error
+        raise Retry(str(error) + ("" if "bootstrap" in kafka.model_fields_set else _UNNAMED)) from error
     except KafkaConnectionError as error:
         raise Retry(f"Kafka at {kafka.bootstrap} does not answer") from error
     except KafkaTimeoutError as error:

@@ -25,7 +25,7 @@ from streams.report.locality.service import Current, LocalityService, version_of
 from streams.report.top.state import TopState
 from streams.report.web import server
 from streams.report.web.answers import Answers
-from streams.report.web.application import application
+from streams.report.web.server import application
 from streams.wire.models import Condition, Finding, Severity, Status, Subject
 from tests.worlds.localities import NOW_NS, demo_groups
 

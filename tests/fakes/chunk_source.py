@@ -18,6 +18,7 @@ class FakeChunkSource:
 
     ends: dict[str, int] = field(default_factory=dict)
     requests: list[tuple[str, int]] = field(default_factory=list)
+    fetches: int = 0
 
     def read_from(self, topic: str, partition: int, offset: int) -> None:
         self.requests.append((topic, offset))
@@ -27,3 +28,6 @@ class FakeChunkSource:
 
     def end_of(self, topic: str, partition: int) -> int | None:
         return self.ends.get(topic)
+
+    def fetches_of(self, topic: str) -> int:
+        return self.fetches

@@ -47,10 +47,17 @@ def _path() -> bytes:
     return response.SerializeToString()
 
 
+def _members() -> bytes:
+    """Return a message below the limit of bytes, whose values are read."""
+    rows = (f'{{"name":"e{port}","state":{{"counters":{{"in-octets":"1"}}}}}}' for port in range(48_000))
+    return _json(f'{{"openconfig-interfaces:interface":[{",".join(rows)}]}}')
+
+
 HUGE: dict[str, Callable[[], bytes]] = {
-    "interfaces": _interfaces, "ones": lambda: _json(f"[{'1,' * 4_500_000}1]"), "path": _path
+    "interfaces": _interfaces, "ones": lambda: _json(f"[{'1,' * 4_500_000}1]"), "path": _path,
+    "lists": lambda: _json(f"[{'[[[[1]]]],' * 400_000}1]"), "members": _members,
 }  # fmt: skip
-"""Responses of 9 MiB of JSON, and of a path of 5,000 elements."""
+"""Responses of 9 MiB of JSON, of a path of 5,000 elements, and of 4 MB of JSON."""
 
 
 def main() -> None:

@@ -40,7 +40,7 @@ class RecordingPublisher:
             if isinstance(message, kind) and (device is None or getattr(message, "device", None) == device):
                 yield message
 
-    async def until(self, holds: Callable[[], bool], within_s: float = 10.0) -> None:
+    async def until(self, holds: Callable[[], bool], within_s: float = 60.0) -> None:
         """Wait until the condition is true; raise TimeoutError if it is not in time."""
         async with asyncio.timeout(within_s):
             while not holds():

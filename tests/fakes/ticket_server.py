@@ -139,10 +139,6 @@ class JiraServer(TicketServer):
         app.router.add_get(f"{api}/issue/{{key}}/transitions", self._transitions)
         app.router.add_post(f"{api}/issue/{{key}}/transitions", self._move)
 
-    def issues_of(self, identity: str) -> list[Issue]:
-        """Return the issues of a remediation."""
-        return [issue for issue in self.issues.values() if f"railsight-{identity}" in issue.fields["labels"]]
-
     async def _project(self, request: web.Request) -> web.Response:
         _check_login(request)
         if request.match_info["key"] != "OPS":

@@ -1,12 +1,14 @@
 """`decide` is killed and paused at random moments under a stream of findings, controls and answers of automation.
 
 Readers of committed records see only transitions of the life cycle, the last snapshot has the state of every open drain
-and counts exactly the links that are out of service, and no switch ever has less uplinks than its floor.
-`RAILSIGHT_KILLS` sets the number of kills.
+and counts exactly the links that are out of service, and no switch ever has less uplinks than its floor. Meanwhile an
+operator types `railsight kill-switch`, `exclude`, `reject` and `approve` in another process, and nothing is approved
+against a command that was confirmed. `RAILSIGHT_KILLS` sets the number of kills.
 """
 
 import asyncio
 import logging
+import math
 import os
 import random
 import signal
@@ -14,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from lab.constants import is_constant
+from streams.cli.controls import UNCONFIRMED
 from streams.config.kafka import KafkaSettings
 from streams.decide.life_cycle import TRANSITIONS
 from streams.decide.state import DecideState
@@ -35,6 +38,7 @@ from streams.wire import topics
 from streams.wire.models import (
     Action,
     Control,
+    ControlAnswer,
     ControlKind,
     Finding,
     Message,
@@ -49,7 +53,7 @@ from streams.wire.models import (
 from streams.wire.models import RemediationState as State
 from streams.wire.topics import Topic
 from tests.fixtures.decide_stage import NO_CAPS, TOP, finding, port_states, readings
-from tests.integration.runtime.commands import start_in_background
+from tests.integration.runtime.commands import command_line, start_in_background
 from tests.integration.runtime.rig import wait_until
 from tests.worlds.observations import T0, at
 from tests.worlds.small_fabric import inventory
@@ -71,6 +75,8 @@ SETTINGS = {
 CONTROLS = (ControlKind.KILL_SWITCH, ControlKind.EXCLUDE, ControlKind.REJECT, ControlKind.REPAIRED)
 MOST_REVISIONS = 25
 """The most revisions between the begin of a process and its kill."""
+MOST_UNANSWERED = 5
+"""With more unanswered controls the stream pauses: it must not outrun a `decide` that is killed all the time."""
 
 
 def now_s() -> float:
@@ -85,22 +91,28 @@ class Fabric:
         self.kafka, self._chance, self._sent, self.is_calm = kafka, random.Random(seed), 0, False
         self._findings: dict[str, Finding] = {}
         self._approved: list[str] = []
+        self.drains: dict[str, Remediation] = {}
+        """The last revision of each drain."""
         self._producer: Any = None
         self.seen = 0
         """The number of committed revisions."""
         self.out: set[str] = set()
         """The links that are out of service."""
         self.below_floor: list[str] = []
+        self._unanswered: set[int] = set()
+        """The offsets of the controls that `decide` has not answered."""
 
-    async def send(self, topic: Topic, message: Message, key: str | None = None) -> None:
-        await (await send(self._producer, topics.encode(topic, message, key=key), 0))
+    async def send(self, topic: Topic, message: Message, key: str | None = None) -> int:
+        return int((await (await send(self._producer, topics.encode(topic, message, key=key), 0))).offset)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Feed `decide` and answer it until the end of the context."""
         await publish(self.kafka, inventory_records(inventory(), 1))
         async with open_producer(self.kafka) as self._producer, asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(part()) for part in (self._feed, self._measure, self._carry_out)]
+            running = [
+                tasks.create_task(part()) for part in (self._feed, self._measure, self._carry_out, self._read_answers)
+            ]
             yield
             for task in running:
                 task.cancel()
@@ -110,9 +122,12 @@ class Fabric:
             await self.send(topics.PORT_STATES, port_states(device, now_s()))
         while True:
             await self.send(topics.PORT_STATES, ReadingsHeartbeat(0, at(now_s())))
-            if not self.is_calm and self._chance.random() < 0.4:
-                await self._find(finding(self._chance.choice(LINKS), t=round(now_s(), 3)))
-            if not self.is_calm and self._chance.random() < 0.3:
+            is_quiet = self.is_calm or len(self._unanswered) > MOST_UNANSWERED
+            if not is_quiet and self._chance.random() < 0.4:
+                is_sure = self._chance.random() < 0.95  # the others wait for an approval
+                confidence = 0.95 if is_sure else 0.6
+                await self._find(finding(self._chance.choice(LINKS), t=round(now_s(), 3), confidence=confidence))
+            if not is_quiet and self._chance.random() < 0.3:
                 await self._control()
             progress = Progress("attribute", 0, 1, at(now_s()), self._sent)
             await self.send(topics.PROGRESS, progress, "attribute/0")
@@ -139,7 +154,7 @@ class Fabric:
         if kind is ControlKind.KILL_SWITCH:
             # Off twice as often as on, so that most findings are decided.
             if self._chance.random() < 0.33:
-                await self.send(topics.CONTROLS, Control("stop", kind, "", at(now_s()), actor="anna"))
+                await self._send_control(Control("stop", kind, "", at(now_s()), actor="anna"))
             else:
                 await self.calm()
             return
@@ -151,12 +166,21 @@ class Fabric:
             subject = self._chance.choice(self._approved or ["none"])
         until_ns = at(now_s() + self._chance.uniform(0.5, 3))
         identity = f"{kind.name}/{subject}"
-        await self.send(topics.CONTROLS, Control(identity, kind, subject, at(now_s()), until_ns, actor="anna"))
+        await self._send_control(Control(identity, kind, subject, at(now_s()), until_ns, actor="anna"))
+
+    async def _send_control(self, control: Control) -> None:
+        self._unanswered.add(await self.send(topics.CONTROLS, control))
+
+    async def _read_answers(self) -> None:
+        async for record in follow(self.kafka, topics.CONTROL_ANSWERS):
+            answer = record.value and topics.decode(topics.CONTROL_ANSWERS, record.value)
+            if isinstance(answer, ControlAnswer) and answer.control is not None:
+                self._unanswered = {offset for offset in self._unanswered if offset > answer.control.offset}
 
     async def repair(self, link: str) -> None:
         """Report a repair, as a person does after a rejected repair or restore."""
         kind, t = ControlKind.REPAIRED, at(now_s())
-        await self.send(topics.CONTROLS, Control(f"{kind.name}/{link}/{t}", kind, link, t, actor="anna"))
+        await self._send_control(Control(f"{kind.name}/{link}/{t}", kind, link, t, actor="anna"))
 
     async def calm(self) -> None:
         """End the kill switch."""
@@ -169,6 +193,8 @@ class Fabric:
             one = topics.decode(topics.REMEDIATIONS, record.value)
             assert isinstance(one, Remediation)
             self.seen += 1
+            if one.action is Action.DRAIN_LINK:
+                self.drains[one.id] = one
             if one.state is State.APPROVED:
                 self._approved.append(one.id)
                 unconfirmed.add(one.id)
@@ -205,6 +231,110 @@ class Fabric:
         await self.calm()
         for found in [one for one in self._findings.values() if one.status is Status.OPEN]:
             await self._resolve(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """A command that ended with status 0, and what must not be approved from then on."""
+
+    command: str
+    since_ms: float
+    until_ms: float
+    target: str = ""
+    """The link of an exclusion; empty for all links."""
+    findings: frozenset[str] = frozenset()
+    """The findings of a rejected remediation, which no other may act on; empty for any."""
+
+    def forbids(self, one: Remediation, sent_ms: float) -> bool:
+        """Return whether a revision must not have been sent at this time."""
+        is_action = one.state is State.APPROVED and one.action in (Action.DRAIN_LINK, Action.REPAIR_LINK)
+        if not is_action or not self.since_ms < sent_ms < self.until_ms:
+            return False
+        if self.findings:
+            return one.action is Action.DRAIN_LINK and self.findings.issuperset(one.finding_ids)
+        return self.target in ("", one.target.id)
+
+
+class Operator:
+    """Runs commands one after the other, each in a process of its own."""
+
+    def __init__(self, fabric: Fabric, seed: int) -> None:
+        self._fabric, self._chance = fabric, random.Random(seed)
+        self.confirmed: list[Confirmed] = []
+        self.approved: list[str] = []
+        """The drains with a confirmed approval."""
+        self.statuses: Counter[str] = Counter()
+        self._commands = (self._exclude, self._stop, self._approve, self._reject)
+        self._to_end: dict[tuple[str, ...], None] = {}
+        """The commands that end what is in effect."""
+
+    async def run(self) -> None:
+        """Run commands until the task is canceled."""
+        while True:
+            await self._chance.choice(self._commands)()
+            await asyncio.sleep(0.5)
+
+    async def end(self) -> None:
+        """Run each command once more, and end what a canceled command left in effect."""
+        for command in self._commands:
+            await command()
+        for arguments in list(self._to_end):
+            await self._railsight(*arguments)
+
+    async def _railsight(self, *arguments: str) -> int:
+        own = command_line(*arguments, "--bootstrap", self._fabric.kafka.bootstrap)
+        null = asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(*own, stdin=null, stdout=null, stderr=null)
+        try:
+            status = await process.wait()
+        except asyncio.CancelledError:
+            process.kill()
+            raise
+        self.statuses[f"{arguments[0]} {status}"] += 1
+        return status
+
+    async def _exclude(self) -> None:
+        link = self._chance.choice(sorted(UPLINKS))
+        await self._while_on(("exclude", "add", link, "--hours", "1"), ("exclude", "remove", link), link)
+
+    async def _stop(self) -> None:
+        await self._while_on(("kill-switch", "on"), ("kill-switch", "off"))
+
+    async def _while_on(self, begin: tuple[str, ...], end: tuple[str, ...], target: str = "") -> None:
+        self._to_end[end] = None
+        status, since_ms = await self._railsight(*begin), time.time() * 1000
+        await asyncio.sleep(1)
+        if status == 0:
+            self.confirmed.append(Confirmed(" ".join(begin), since_ms, time.time() * 1000, target))
+        if await self._railsight(*end) in (0, UNCONFIRMED):
+            del self._to_end[end]
+
+    async def _reject(self) -> None:
+        if one := self._last(State.APPROVED, State.WAITING, State.DENIED):
+            findings = frozenset(one.finding_ids)
+            if await self._railsight("reject", one.id) == 0:
+                self.confirmed.append(Confirmed("reject", time.time() * 1000, math.inf, findings=findings))
+
+    async def _approve(self) -> None:
+        if (one := self._last(State.WAITING)) and await self._railsight("approve", one.id) == 0:
+            self.approved.append(one.id)
+
+    def _last(self, *states: State) -> Remediation | None:
+        return next((one for one in reversed(self._fabric.drains.values()) if one.state in states), None)
+
+    async def violations(self) -> list[str]:
+        """Return the revisions that a confirmed command forbids, and the confirmed approvals without an effect."""
+        sent, approved = [], set()
+        async for record in read_to_end(self._fabric.kafka, topics.REMEDIATIONS):
+            one = topics.decode(topics.REMEDIATIONS, record.value)
+            assert isinstance(one, Remediation)
+            sent.append((one, record.timestamp))
+            if one.approved_by:
+                approved.add(one.id)
+        wrong = [f"{own} {one}" for one, at_ms in sent for own in self.confirmed if own.forbids(one, at_ms)]
+        return wrong + [
+            f"{identity}: approved without effect" for identity in self.approved if identity not in approved
+        ]
 
 
 async def published(kafka: KafkaSettings) -> list[Remediation]:
@@ -251,7 +381,7 @@ async def has_published(fabric: Fabric, more: int, output: Path) -> None:
     async def has_them() -> bool:
         return fabric.seen >= count
 
-    await wait_until(has_them, 120, f"{more} more revisions", every_s=0.02, logs=(output,))
+    await wait_until(has_them, 300, f"{more} more revisions", every_s=0.02, logs=(output,))
 
 
 async def differences(fabric: Fabric) -> list[str]:
@@ -312,20 +442,26 @@ async def test_a_killed_decide_contradicts_nothing_that_it_published(bootstrap: 
     """Each of its successors knows the state of every drain, whatever arrived between its last output and the kill."""
     kafka, chance = KafkaSettings.model_validate({"bootstrap": bootstrap}), random.Random(1)
     fabric, output = Fabric(kafka, 1), tmp_path / "one.log"
+    operator = Operator(fabric, 4)
     async with fabric.running():
-        for number in range(KILLS):
-            log.info("kill %d of %d, %d revisions", number + 1, KILLS, fabric.seen)
-            with decide(kafka, tmp_path, "one"):
-                # By the number of revisions, not by time: a loaded machine is not killed before it has decided.
-                await has_published(fabric, chance.randint(1, MOST_REVISIONS), output)
-                await asyncio.sleep(chance.uniform(0, 0.2))
+        async with asyncio.TaskGroup() as tasks:
+            commands = tasks.create_task(operator.run())
+            for number in range(KILLS):
+                log.info("kill %d of %d, %d revisions, %s", number + 1, KILLS, fabric.seen, dict(operator.statuses))
+                with decide(kafka, tmp_path, "one"):
+                    # By the number of revisions, not by time: a loaded machine is not killed before it has decided.
+                    await has_published(fabric, chance.randint(1, MOST_REVISIONS), output)
+                    await asyncio.sleep(chance.uniform(0, 0.2))
+            commands.cancel()
         with decide(kafka, tmp_path, "one"):
+            await operator.end()
             await settle(fabric, output)
     records = await published(kafka)
     counts = Counter(f"{one.action.name} {one.state.name}" for one in records)
     log.info("%d kills, %d ids, %d revisions: %s", KILLS, len({one.id for one in records}), len(records), dict(counts))
-    assert contradictions(records) == [] and fabric.below_floor == []
-    assert counts["DRAIN_LINK DRAINED"] >= KILLS and counts["RESTORE_LINK CLOSED"] > 0
+    log.info("commands by status: %s; %d confirmed", dict(operator.statuses), len(operator.confirmed))
+    assert contradictions(records) == [] and fabric.below_floor == [] and await operator.violations() == []
+    assert counts["DRAIN_LINK DRAINED"] >= KILLS / 3 and counts["RESTORE_LINK CLOSED"] > 0 and operator.confirmed
 
 
 async def test_a_decide_without_its_snapshots_continues_from_what_it_published(bootstrap: str, tmp_path: Path) -> None:

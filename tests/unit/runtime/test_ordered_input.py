@@ -15,29 +15,6 @@ def never(_topic: str) -> bool:
     return False
 
 
-def merged(merge: Merge) -> list[tuple[str, list[int]]]:
-    found = []
-    while (ready := merge.next(never)) is not None:
-        found.append((ready.topic, [record.timestamp for record in ready.records]))
-    return found
-
-
-def test_chunks_are_split_where_records_of_the_other_input_come_first() -> None:
-    """Records are in the order of their arrival; within one millisecond, in the order of the inputs."""
-    merge = Merge(["in", "retained"])
-    merge.add(chunk("retained", 2, 5, 9))
-    merge.add(chunk("in", 1, 2, 3, 7))
-    assert merged(merge) == [
-        ("in", [1, 2]),
-        ("retained", [2]),
-        ("in", [3]),
-        ("retained", [5]),
-        ("in", [7]),
-        ("retained", [9]),
-    ]
-    assert len(merge) == 0
-
-
 @given(st.lists(st.integers(0, 20), max_size=20), st.lists(st.integers(0, 20), max_size=20), st.integers(1, 7))
 def test_for_any_chunk_size_nothing_is_lost_and_the_order_is_the_same(
     first: list[int], second: list[int], size: int
@@ -117,7 +94,10 @@ async def test_an_input_that_ended_before_what_was_read_may_be_rewound() -> None
 
 
 async def test_records_wait_for_an_input_that_is_behind_for_a_limited_time() -> None:
-    """While the brokers have unread records of another input, nothing is returned; after 5 s it is."""
+    """While the brokers have unread records of another input, nothing is returned; after 5 s and three fetches it is.
+
+    On an overloaded machine a fetch takes long.
+    """
     source, time = FakeChunkSource({"out": 10, "progress": 12}), FakeTime()
     ordered = ordered_input(source, time, LAST)
     await ordered.put(chunk("out", 5, start=10))
@@ -129,6 +109,8 @@ async def test_records_wait_for_an_input_that_is_behind_for_a_limited_time() -> 
     time.s = 0.6
     assert await ordered.next(0) is None
     time.s = 5.1
+    assert await ordered.next(0) is None
+    source.fetches = 3
     last = await ordered.next(0)
     assert last is not None and last.topic == "out"
 

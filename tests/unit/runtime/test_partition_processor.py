@@ -147,6 +147,25 @@ def test_a_tombstone_is_rejected_only_in_a_topic_without_compaction() -> None:
     assert len(processor.on_chunk(PartitionLog(IN).add(None, event(1)).chunk())) == 1
 
 
+def test_input_that_is_unread_for_a_minute_is_reported_once_a_minute() -> None:
+    """With the age of the newest record that was read; nothing is lost, and nothing is reported when all is read."""
+    clock = FixedClock(100 * SECOND_NS)
+    processor = make_processor(FIRST, lambda _: CountingStage(MID), clock=clock)
+    processor.begin(1, (), {"in": 0, "retained": 0}, {"in": 5, "retained": 0})
+    log = PartitionLog(IN).add(*(event(number) for number in range(5)), at_ms=10_000)
+    processor.on_chunk(log.chunk(0, 2))
+    assert losses(processor.tick(clock.ns)) == [InputLoss("measure", "in", 0, 2, 0, clock.ns, behind_ns=90 * SECOND_NS)]
+    assert losses(processor.tick(clock.ns)) == []
+    clock.ns += 61 * SECOND_NS
+    assert losses(processor.tick(clock.ns)) == [
+        InputLoss("measure", "in", 0, 2, 0, clock.ns, behind_ns=151 * SECOND_NS)
+    ]
+    processor.on_chunk(log.chunk(2))
+    clock.ns += 61 * SECOND_NS
+    assert losses(processor.tick(clock.ns)) == []
+    assert processor.behind_ns == 0
+
+
 def test_a_successor_continues_at_the_end_of_the_snapshot() -> None:
     """A successor that restores a snapshot emits the outputs that its predecessor would have emitted."""
     log = PartitionLog(IN).add(*(event(number, f"d{number % 3}") for number in range(90)))
