@@ -148,7 +148,7 @@ class Capacity:
         self._by_pod = _split(fabric_links, graph.pod, len(graph.pods))
         by_domain = _split(fabric_links, self._domain_of, int(self._domain_of.max(initial=-1)) + 1)
         self._domains = [Domain(graph, members) if len(members) else None for members in by_domain]
-        self._numbers = [{graph.links[number].id: number for number in numbers.tolist()} for numbers in self._by_pod]
+        self._numbers = [{graph.links.id_of(number): number for number in numbers.tolist()} for numbers in self._by_pod]
         self._lost = [set(numbers.values()) for numbers in self._numbers]
         """The links of each pod that are not proven to carry."""
         self._is_dead: Mask = np.zeros(len(graph.links), np.bool_)
@@ -181,7 +181,7 @@ class Capacity:
         masks = [columns[kind] == int(part)] if kind in columns and part.isdecimal() else []
         if (pod := self._pod_numbers.get(name)) is not None:
             masks.append(graph.pod == pod)
-        found.update(graph.links[number].id for mask in masks for number in np.flatnonzero(mask).tolist())
+        found.update(graph.links.id_of(number) for mask in masks for number in np.flatnonzero(mask).tolist())
         return found
 
     def number_of(self, link: TopologyLink) -> int | None:

@@ -196,7 +196,7 @@ class LinkStates:
             chain.from_iterable(links_of.get(device, ()) for device in changed), filter(None, own)
         )
         if len(changed) > len(links_of) // 2:  # both ends of most links changed: evaluate each link once
-            links = self._topology.links.values()
+            links = self._topology.table
         for link in links:
             lower, upper = self._block(link, link.lower), self._block(link, link.upper)
             if lower or upper:

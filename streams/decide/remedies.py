@@ -135,7 +135,7 @@ def _change_isolation(core: Core, remedy: Remedy, event: Event, after: State) ->
     if core.holders.get(remedy.target_id) == remedy.id:
         del core.holders[remedy.target_id]
     if event in _RELEASES or (before is State.APPROVED and after in (State.EXPIRED, State.CLOSED, State.DENIED)):
-        _release(core, remedy, is_back=event in _BACK)
+        _release(core, remedy, event)
     elif after is State.APPROVED or event is Event.ACCEPT_LATE or (after in _OUT and not remedy.isolates):
         remedy.may_carry = after in _OUT
         _isolate(core, remedy)
@@ -228,16 +228,21 @@ def _isolate(core: Core, remedy: Remedy) -> None:
             move(core, watched, Event.HAND_OVER, f"{action.name} {remedy.id} takes the target out of service")
 
 
-def _release(core: Core, remedy: Remedy, *, is_back: bool) -> None:
-    """Return the target unless another remediation has it out; `is_back` is true if it is proven or reported."""
+def _release(core: Core, remedy: Remedy, event: Event) -> None:
+    """Return the target, unless another remediation has it out.
+
+    A person or a restore also returns a target that closed remediations left out. But the late result of a restore does
+    not return what a newer remediation took out: no restore is accepted after its remediation was closed.
+    """
     if not remedy.isolates:
         return
     remedy.isolates, target_id = False, remedy.target_id
     other = core.other_holder(remedy)
     left_out = [one for one in core.state.late.values() if one.isolates and one.target_id == target_id]
+    is_newer = event is Event.RESTORED and any(one.accepted_ns >= remedy.accepted_ns for one in left_out)
     if other is not None:
         core.holders[target_id] = other.id
-    elif is_back or not left_out:
+    elif not left_out or (event in _BACK and not is_newer):
         core.state.isolations.restored(target_id, core.now_ns)
         for late in left_out:
             late.isolates = False

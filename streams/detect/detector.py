@@ -6,7 +6,7 @@ new state instead of changing the old one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum, auto
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -25,6 +25,7 @@ from streams.fabric.topology import Topology
 from streams.wire.models import (
     CablingReport,
     Condition,
+    Coverage,
     Episode,
     PeerGroup,
     PeerWindow,
@@ -85,8 +86,20 @@ class Context:
     def reconcile(
         self, published: PublishedEpisodes, conclusions: Sequence[Conclusion], pruned_until_ns: int = 0
     ) -> Reconciled:
-        """Match conclusions with published episodes; see `Ledger`."""
-        return self.ledger.reconcile(published, conclusions, pruned_until_ns)
+        """Match conclusions with published episodes; see `Ledger`.
+
+        The coverage of a link with sources that contradict each other is unknown, so that it needs approval.
+        """
+        return self.ledger.reconcile(published, [self._checked(one) for one in conclusions], pruned_until_ns)
+
+    def _checked(self, one: Conclusion) -> Conclusion:
+        """Return a conclusion, without its coverage if its evidence is contradicted."""
+        history = self.evidence.links.get(one.subject.id)
+        found = [] if history is None else list(history.contradictions(one.begin_ns, one.resolved_ns or FOREVER))
+        if not found:
+            return one
+        ports = tuple(dict.fromkeys(f"{s.device}/{s.port}" for s in found))
+        return replace(one, coverage=Coverage(missing=ports))
 
     def next_ns(self, *times_ns: int) -> int:
         """Return the earliest of these times that is in the future; FOREVER if there is none."""

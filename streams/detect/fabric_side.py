@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from streams.detect.evidence.device_evidence import DeviceEvidence
 from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes
 from streams.detect.evidence.link_history import FOREVER
+from streams.detect.thresholds import ns
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Cause, Condition, Endpoint, Episode, Finding, Message, Source, Subject
@@ -52,17 +53,19 @@ class GroupKind(IntEnum):
     """
 
     COLLECTOR = 1
-    LINKS = 2
+    BOARD = 2
+    """The board and power of a host: its rails, and the NVLinks of its GPUs."""
+    LINKS = 3
     """The device at which the links end."""
-    PATH = 3
+    PATH = 4
     """The pod, and the source that no longer reads its devices."""
-    PLANE = 4
-    POD = 5
-    FABRIC = 6
+    PLANE = 5
+    POD = 6
+    FABRIC = 7
     """Only the fabric: devices anywhere that are not read."""
-    CLOCKS = 7
+    CLOCKS = 8
     """The site, whose devices have one source of time."""
-    PART = 8
+    PART = 9
     """The part that the links share: a cage, a laser, a trunk."""
 
 
@@ -72,6 +75,8 @@ class GroupKey(NamedTuple):
     kind: GroupKind
     name: str = ""
     source: Source = Source.SOURCE_UNSPECIFIED
+    is_planned: bool = False
+    """True for findings in maintenance: planned work and a fault that starts at the same time have two causes."""
 
 
 class Cases(Protocol):
@@ -190,8 +195,14 @@ class FabricSide:
     loss: Loss = Loss.NONE
     is_silence: bool = False
     """True if the finding states that data is missing. It is the last choice for a root, and takes no capacity."""
+    is_shown_by_one_end: bool = False
+    """True if a healthy end of the link does not contradict the other: coverage and confidence count the ends that are
+    read. Of other findings they count the ends that show the fault, because both would (a link that is down, a pause).
+    """
     ends_with_parent: bool = False
     """True if the finding ends when its parent ends. If it is open long after that, it has its own root cause."""
+    ends_after_ns: int = 0
+    """The time for which the finding is still open after its end; it ends so much later than its parent."""
     explained_by_outages: bool = True
     """True if the outage of a device at one of its ends can be its parent."""
     link_fault_rank: int | None = None
@@ -235,6 +246,29 @@ def devices_of(finding: Finding) -> list[str]:
     return sorted({end.device for end in (finding.subject.a, finding.subject.z) if end is not None})
 
 
+_LOSS_SETTLED_NS, _SETTLED_NS = ns(180), ns(900)
+"""The longest time between the end of a fault and its report, with reserve: of a loss (120 s, a device that restarts),
+and of what ends after a quiet time (600 s, link/flap)."""
+
+
+def planned_until_ns(topology: Topology, finding: Finding, side: FabricSide) -> int:
+    """Return the time at which an open finding is planned work no more, as its fault has outlasted the maintenance of
+    its devices by the inventory; 0 if it began in none.
+    """
+    until_ns = topology.maintenance_until_ns(devices_of(finding))
+    if finding.started_at_ns >= until_ns:
+        return 0
+    is_lost = side.is_silence or side.loss in (Loss.LINK, Loss.DEVICE)
+    return until_ns + (_LOSS_SETTLED_NS if is_lost else _SETTLED_NS)
+
+
+def in_maintenance(topology: Topology, finding: Finding, side: FabricSide, now_ns: int) -> bool:
+    """Return whether a finding is planned work: its fault began and ended in a maintenance, or may have."""
+    if finding.resolved_at_ns is None:
+        return now_ns < planned_until_ns(topology, finding, side)
+    return max(finding.started_at_ns, finding.resolved_at_ns) < topology.maintenance_until_ns(devices_of(finding))
+
+
 def detection_order(finding: Finding) -> tuple[int, int, str, str]:
     """Return the sort key by which the first detected of several findings is their root.
 
@@ -253,9 +287,20 @@ def takes_a_rail_from_a_job(finding: Finding, context: SeverityContext) -> bool:
 
 
 def link_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
-    """Return the group keys of a link: the devices at its ends, and the parts that it shares."""
+    """Return the group keys of a link: the devices at its ends, the parts that it shares, and the board of its host."""
     devices = tuple(GroupKey(GroupKind.LINKS, device) for device in devices_of(finding))
-    return devices + part_keys(finding, topology)
+    return devices + part_keys(finding, topology) + rail_keys(finding, topology)
+
+
+def rail_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
+    """Return the group key of a lost rail: the board of its host, unless an end reports another cause."""
+    return board_keys(finding, topology) if finding.cause is Cause.UNKNOWN else ()
+
+
+def board_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
+    """Return the group key of the host at a finding's first end: its board."""
+    known = topology.devices.get(device_at(finding.subject))
+    return (GroupKey(GroupKind.BOARD, known.name),) if known is not None and known.kind == "host" else ()
 
 
 def part_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:

@@ -228,7 +228,7 @@ def _run(
             if other is not None:
                 other.end()
     except OSError as error:
-        raise Misconfigured(f"{out}: {error}") from error
+        raise Misconfigured(f"{out}: {error.strerror or error}") from error
     summary = Summary(count, len(run.last), run.revisions, tuple(rejected.lines()), warnings=tuple(warnings.lines()))
     if run.policy is not None:
         return replace(summary, policies=PolicyComparison(run.policy, None if other is None else other.policy))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from streams.detect.fabric_side import are_concurrent
 from streams.wire.models import Finding, Status
 
 
@@ -52,7 +53,7 @@ def diff(before: Iterable[Finding], after: Iterable[Finding]) -> Differences:
         unmatched[finding.detector, finding.subject.id].append(finding)
     for finding in sorted(old.values(), key=_start_order):
         candidates = unmatched[finding.detector, finding.subject.id]
-        if (match := next((other for other in candidates if _overlaps(finding, other)), None)) is not None:
+        if (match := next((other for other in candidates if are_concurrent(finding, other)), None)) is not None:
             candidates.remove(match)
             pairs[finding.id] = old.pop(finding.id), new.pop(match.id)
     parents = {old_one.id: new_one.id for old_one, new_one in pairs.values()}
@@ -71,13 +72,6 @@ def _valid(findings: Iterable[Finding]) -> dict[str, Finding]:
 
 def _start_order(finding: Finding) -> tuple[int, str, str]:
     return finding.started_at_ns, finding.detector, finding.subject.id
-
-
-def _overlaps(one: Finding, other: Finding) -> bool:
-    return all(
-        last.resolved_at_ns is None or first.started_at_ns <= last.resolved_at_ns
-        for first, last in ((one, other), (other, one))
-    )
 
 
 _COMPARED: dict[str, Callable[[Finding], Any]] = {

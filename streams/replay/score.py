@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import orjson
 
+from streams.detect.evidence.subjects import subject_ends
 from streams.fabric.ids import Port
 from streams.replay.publications import Publication, publications
 from streams.wire import codec
@@ -40,6 +41,11 @@ class Truth:
     def tolerance_ns(self) -> int:
         """The time before and after the fault in which a finding may begin; also the longest gap within one fault."""
         return round(self.tolerance_s * 1e9)
+
+    def is_during(self, begin_ns: int, end_ns: int | None = None) -> bool:
+        """Return whether a time or a stretch of time is during the fault, with its tolerance."""
+        until_ns = begin_ns if end_ns is None else end_ns
+        return self.start_ns - self.tolerance_ns <= until_ns and begin_ns <= self.end_ns + self.tolerance_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,7 @@ def read_truth(path: Path) -> list[Truth]:
                 except ValueError as error:
                     raise Misconfigured(f"{path} row {len(truths) + 1}: {error}") from error
     except OSError as error:
-        raise Misconfigured(f"{path}: {error}") from error
+        raise Misconfigured(f"{path}: {error.strerror or error}") from error
     return truths
 
 
@@ -188,7 +194,7 @@ def _paged(retracted: Finding, revisions: Iterable[Finding], hold_s: float) -> b
 def _endpoints(finding: Finding) -> frozenset[Port]:
     if finding.subject.is_pod:
         return frozenset({Port(finding.subject.pod, "")})
-    return frozenset(Port(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None)
+    return frozenset(Port(end.device, end.port) for end in subject_ends(finding.subject))
 
 
 def _merge_findings(findings: Iterable[Finding], tolerances: dict[tuple[Condition, Port], int]) -> list[ScoredFinding]:
@@ -228,7 +234,7 @@ def _fits(finding: ScoredFinding, truth: Truth) -> bool:
     return (
         finding.condition is truth.condition
         and Port(truth.device, truth.port) in finding.endpoints
-        and truth.start_ns - truth.tolerance_ns <= finding.start_ns <= truth.end_ns + truth.tolerance_ns
+        and truth.is_during(finding.start_ns)
     )
 
 
@@ -344,7 +350,7 @@ def read_findings(path: Path) -> Iterator[Finding]:
                 if record["type"] == "finding":
                     yield codec.from_json(Finding, orjson.dumps(record["data"]))
     except OSError as error:
-        raise Misconfigured(f"{path}: {error}") from error
+        raise Misconfigured(f"{path}: {error.strerror or error}") from error
     except (orjson.JSONDecodeError, KeyError, TypeError, Reject) as error:
         reason = "no line of a backtest's output" if isinstance(error, KeyError | TypeError) else str(error)
         raise Misconfigured(f'{path} line {number}: {reason}; expected {{"type": "finding", "data": …}}') from error

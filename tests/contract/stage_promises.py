@@ -9,8 +9,8 @@ have output; otherwise its tests are empty.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ import pytest
 from streams.fabric.topology import Topology
 from streams.wire import topics
 from streams.wire.errors import Reject
-from streams.wire.models import IDLE_NS, Finding, Message, Remediation
+from streams.wire.models import IDLE_NS, Finding, Message, PortReaders, Remediation
 from streams.wire.stage import Output, RecoverableStage, Stage
 
 Step = Sequence[Message] | int
@@ -84,14 +84,30 @@ def _unrevised(value: Any) -> Any:
 
 def newest(outputs: Sequence[Output]) -> dict[tuple[str, str | None, str], Any]:
     """Return the last output by topic, key and subject; the subject of a tombstone is its key."""
-    return {
-        (topic, key, str(key) if message is None else _name(message)): message for topic, key, message in plain(outputs)
-    }
+    found = plain([one for output in outputs for one in _by_source(output)])
+    return {(topic, key, str(key) if message is None else _name(message)): message for topic, key, message in found}
+
+
+def _by_source(output: Output) -> Iterator[Output]:
+    """Yield a message about several sources as one of each; how they are grouped follows from the batches."""
+    readers = output.message
+    if not isinstance(readers, PortReaders):
+        yield output
+        return
+    lists = zip(readers.devices, readers.sources, readers.first_ns, readers.silent_since_ns, strict=True)
+    for place, (device, source, first_ns, silent_since_ns) in enumerate(lists):
+        unread = zip(readers.unread_source, readers.unread_port, strict=True)
+        ports = tuple(port for of, port in unread if of == place)
+        one = PortReaders(
+            readers.shard, (device,), (source,), (first_ns,), (silent_since_ns,), (0,) * len(ports), ports
+        )
+        yield replace(output, message=one)
 
 
 def _name(message: Any) -> str:
     fields = message[1] if isinstance(message, tuple) else {}
-    return str(fields.get("id") or [fields.get(name) for name in ("device", "port", "kind", "at_ns")])
+    names = ("device", "port", "kind", "at_ns", "devices", "sources")
+    return str(fields.get("id") or [fields.get(name) for name in names])
 
 
 class StagePromises:

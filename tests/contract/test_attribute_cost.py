@@ -149,7 +149,7 @@ def test_the_cost_of_one_more_member_does_not_depend_on_the_size_of_its_group(to
 
     def calls_for(count: int) -> int:
         cases: dict[str, Case] = {}
-        index = CaseIndex(DetectParams(), cases, top)
+        index = CaseIndex(DetectParams(), cases, top, 0)
         with counting() as counted:
             for number in range(count):
                 own = silent(names[number], number)

@@ -31,6 +31,9 @@ ROWS = (8, 128)
 SMALL, LARGE = 16, 64
 """Messages in a batch."""
 
+_KNOWN = 9
+"""Readings after which it is known that a port's counters are refreshed for each reading."""
+
 SECOND = 10**9
 SCALARS = [metric for metric in Metric if metric.index is None]
 COUNTERS = tuple(metric for metric in SCALARS if metric.counter)[:20]
@@ -43,16 +46,17 @@ OTHER_DECODE_CALLS = 12
 
 FETCHED_CALLS_A_BATCH = 40
 MEASURE_CALLS = 40
-MEASURE_CALLS_A_BATCH = 161
+MEASURE_CALLS_A_BATCH = 174
 """Two of them compare gauges with the limits beyond which a reading counts for its window, not only its last. Eight
 are the heartbeat of the states of ports: one in 10 s of event time, so one in every batch here. Three find gauges
 beyond all bounds. Four compare what NICs drop with the limit of congestion/incast. Three find timeouts of senders.
-Sixteen find full links: with the times of probes they are incasts that no other counter shows. Nine find counters
-that were not refreshed, and states and levels that other readings of the port refute.
+Sixteen find full links: with the times of probes they are incasts that no other counter shows. Eight find counters
+that were not refreshed, and states and levels that other readings of the port refute. Eleven are those of a device
+that has been read for longer than `_KNOWN` readings. One asks whether several collectors read the devices.
 """
 
 CLOSING_CALLS = 43
-CLOSING_CALLS_A_BATCH = 268
+CLOSING_CALLS_A_BATCH = 284
 """In a batch in which a minute of each of its devices is final: one in six at a cadence of 10 s.
 
 What a message costs more then is to know which of its ports are rails.
@@ -64,7 +68,7 @@ SINK_CALLS_A_BLOCK = 1100
 def reading(device: int, rows: int, turn: int) -> Samples:
     """Bytes and packets that grow, errors that do not, ports that are up."""
     moving = [metric in (Metric.RX_BYTES, Metric.TX_BYTES, Metric.RX_PACKETS, Metric.TX_PACKETS) for metric in COUNTERS]
-    counters = np.where(np.array(moving)[:, None], np.uint64(turn * 1000), np.uint64(7)).repeat(rows, axis=1)
+    counters = np.where(np.array(moving)[:, None], np.uint64(turn * 10**4), np.uint64(7)).repeat(rows, axis=1)
     at_ns = (1_000_000 + 10 * turn) * SECOND + device
     return Samples(
         f"device-{rows}-{device}", Source.SOURCE_GNMI, "guard", 1, turn, at_ns, at_ns, 1, RowKind.ROW_KIND_PORT,
@@ -85,9 +89,9 @@ def decoded(values: Sequence[bytes]) -> list[Message]:
 
 def measuring(stage: Measure, rows: int, count: int) -> Counter[str]:
     """The calls of one batch, of devices that the stage knows well."""
-    for turn in range(3):
+    for turn in range(_KNOWN):
         assert detected(stage.process(decoded(records(rows, count, turn)))) == []
-    batch = decoded(records(rows, count, 3))
+    batch = decoded(records(rows, count, _KNOWN))
     with counting() as counted:
         stage.process(batch)
     return counted
@@ -96,9 +100,9 @@ def measuring(stage: Measure, rows: int, count: int) -> Counter[str]:
 def closing(rows: int, count: int) -> Counter[str]:
     """The calls of one batch with which a window of event time is final for each device."""
     own = stage()
-    for turn in range(5):
+    for turn in range(_KNOWN + 2):
         assert detected(own.process(decoded(records(rows, count, turn)))) == []
-    batch = decoded(records(rows, count, 5))
+    batch = decoded(records(rows, count, _KNOWN + 2))
     with counting() as counted:
         own.process(batch)
     assert counted["WindowSelector.select"] >= 1

@@ -27,7 +27,7 @@ from streams.wire.models import (
     Samples,
     Status,
 )
-from streams.wire.stage import Output, RecoverableStage, Stage
+from streams.wire.stage import Output, PreviewingStage, RecoverableStage, Stage
 from streams.wire.topics import EPISODES, FINDINGS, PORT_STATES, SUMMARIES, SYMPTOMS
 from tests.worlds.small_fabric import topology
 
@@ -59,6 +59,12 @@ class LiveStages:
         watermark = self.stages[0].watermark_ns
         if IDLE_NS > watermark > self._watermark_ns:
             self._advance(watermark)
+
+    def preview(self, event: Event) -> None:
+        """One event arrives before the first stage has processed what arrived before it."""
+        stage = self.stages[0]
+        assert isinstance(stage, PreviewingStage)
+        self._pass_on(stage.preview([event]))
 
     def tick(self, now_ns: int) -> None:
         """Advance the arrival clock of the first stage."""

@@ -12,6 +12,7 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import PortName
 from streams.wire.models import (
     Message,
+    PortReaders,
     Symptom,
 )
 from streams.wire.stage import Output
@@ -30,8 +31,8 @@ def stage() -> Measure:
 
 
 def detected(outputs: Iterable[Output]) -> list[Output]:
-    """Return the outputs for detection: all but the states of ports, which go to `decide`."""
-    return [output for output in outputs if output.topic is not PORT_STATES]
+    """Return the outputs for detection: all but the states of ports, which depend on batches."""
+    return [one for one in outputs if one.topic is not PORT_STATES and not isinstance(one.message, PortReaders)]
 
 
 def symptoms_of(own: Measure, messages: Sequence[Message]) -> list[Symptom]:

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from collectors.core.poll import StatusSchedule
+from lab.bench.load.injected_effects import read
 from lab.world import demo_fabric
 from lab.world.columns import PRIORITY, Column
 from lab.world.demo_fabric import DemoShape
 from lab.world.demo_world import DemoWorld
-from lab.world.effects import CounterIncrement, Effect, GaugeOverride, Interval
+from lab.world.effects import CounterIncrement, Effect, EmitEvent, GaugeOverride, Interval
 from lab.world.fabric_arrays import FabricArrays, fabric_arrays
 from lab.world.fault_placement import FaultPlacer
 from lab.world.faults import Fault
@@ -24,7 +25,6 @@ from lab.world.faults.devices import ClockSkew, Reboot, SilentDevice
 from lab.world.faults.hosts import DegradedPcie, SlowHost, SlowRail
 from lab.world.faults.links import AdminDown, Degrading, LinkDown, ReplayedFrames
 from lab.world.ground_truth import AnyFault, GroundTruth, InjectedFault, PlacedFault
-from lab.world.readings import read
 from lab.world.traffic import SteadyTraffic
 from streams.decide.params import DecideParams
 from streams.decide.stage import Decide
@@ -34,9 +34,9 @@ from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
-from streams.fabric.graph import TopologyLink
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
+from streams.fabric.link_table import TopologyLink
 from streams.fabric.topology import Topology
 from streams.replay.driver import Stages, drive
 from streams.wire.models import (
@@ -282,8 +282,9 @@ class SmallWorld:
         )  # fmt: skip
 
     def other_messages(self, until: float) -> Iterator[Message]:
-        """Yield the messages that are no readings of ports; subclasses have some."""
-        return iter(())
+        """Yield the messages that are no readings of ports; subclasses have others."""
+        emitted = (effect for fault in self.injected for effect in fault.effects if isinstance(effect, EmitEvent))
+        return (effect.message for effect in emitted)
 
     def is_silent(self, device: str, t: float) -> bool:
         """Return whether a device is offline or not polled."""

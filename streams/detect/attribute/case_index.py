@@ -19,9 +19,9 @@ from streams.wire.models import Condition, Endpoint, Finding, Status
 class CaseIndex:
     """The cases by the subjects to which they refer. Call `add` and `remove` for every change of a case."""
 
-    def __init__(self, params: DetectParams, cases: Mapping[str, Case], topology: Topology) -> None:
+    def __init__(self, params: DetectParams, cases: Mapping[str, Case], topology: Topology, watermark_ns: int) -> None:
         self.topology = topology
-        self.groups = GroupIndex(params, topology, self.finding)
+        self.groups = GroupIndex(params, topology, self.finding, watermark_ns)
         self._cases = cases
         self._ids_by_device: dict[str, set[str]] = {}
         self._ids_by_condition: dict[Condition, dict[str, None]] = {}

@@ -22,6 +22,7 @@ from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.subjects import device_subject
 from streams.detect.fabric_side import LINK_LOSS, Loss
 from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.intervals import merge_intervals
 from streams.fabric.topology import Topology
 from streams.wire import symptoms
@@ -54,7 +55,8 @@ class DeviceEvaluator:
             return True
         if isinstance(observed, symptoms.ClockOffset):
             before = state.clocks
-            state.clocks = update_clocks(before, symptom.source, symptom.since_ns, symptom.at_ns, observed)
+            limit_ns = ns(self._params.clock.min_offset_s)
+            state.clocks = update_clocks(limit_ns, before, symptom.source, symptom.since_ns, symptom.at_ns, observed)
             return state.clocks != before
         silences = state.silences.setdefault(symptom.source.name, [])
         if not isinstance(observed, symptoms.SourceSilence):
@@ -73,7 +75,7 @@ class DeviceEvaluator:
         A device without its own facts is evaluated only if nearly all of its links are lost, because it may be the far
         end of many devices that went down.
         """
-        links = len(self._topology.links_of.get(device, ()))
+        links = self._topology.links_of.count(device)
         state = self._state.devices.get(device)
         grouping = self._params.grouping
         minimum = 0 if state is not None else max(grouping.links, grouping.device_ratio * links)
@@ -105,16 +107,17 @@ class DeviceEvaluator:
         return episodes
 
     def count_silent(self) -> "SilenceCount":
-        """Return the present counter of silent devices of the inventory."""
+        """Return the present counter of silent devices of the inventory, each after its maintenance."""
         return SilenceCount(
             interval
             for device, state in self._state.devices.items()
             if device in self._topology.devices
+            for until_ns in (self._topology.maintenance_until_ns((device,)),)
             for interval in merge_intervals(
-                (silence.since_ns, silence.resumed_ns)
+                (max(silence.since_ns, until_ns), silence.resumed_ns)
                 for silences in state.silences.values()
                 for silence in silences
-                if not silence.live_sources
+                if not silence.live_sources and silence.resumed_ns > until_ns
             )
         )
 

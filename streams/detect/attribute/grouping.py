@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from streams.detect.attribute.sides import DetectorParams, fabric_side
-from streams.detect.fabric_side import GroupKey, GroupKind, detection_order, location_keys
+from streams.detect.fabric_side import (
+    CapacityEffect,
+    GroupKey,
+    GroupKind,
+    detection_order,
+    in_maintenance,
+    location_keys,
+)
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
@@ -166,7 +173,6 @@ def _decrement(counts: dict[str, int], name: str) -> bool:
     return True
 
 
-_FABRIC = GroupKey(GroupKind.FABRIC)
 _MIN_OF_COLLECTOR = 2
 _MIN_OF_PART = 2
 _OF_DEVICES = (GroupKind.POD, GroupKind.PLANE, GroupKind.FABRIC, GroupKind.CLOCKS)
@@ -203,7 +209,10 @@ class Group:
 class GroupIndex:
     """The findings of each group key, clustered by start time."""
 
-    def __init__(self, params: DetectParams, topology: Topology, finding_of: Callable[[str], Finding]) -> None:
+    def __init__(
+        self, params: DetectParams, topology: Topology, finding_of: Callable[[str], Finding], watermark_ns: int
+    ) -> None:
+        self.watermark_ns = watermark_ns
         self._params = params.grouping
         self._min_silent_ratio = DetectorParams(params).min_silent_ratio
         self._topology = topology
@@ -215,9 +224,11 @@ class GroupIndex:
     def add(self, finding: Finding) -> None:
         """Add a finding, or replace its former state."""
         keys: tuple[GroupKey, ...] = ()
-        group_keys = fabric_side(finding).group_keys
-        if group_keys is not None and finding.status is not Status.RETRACTED:
-            keys = group_keys(finding, self._topology)
+        side = fabric_side(finding)
+        if side.group_keys is not None and finding.status is not Status.RETRACTED:
+            keys = side.group_keys(finding, self._topology)
+            if in_maintenance(self._topology, finding, side, self.watermark_ns):
+                keys = tuple(key._replace(is_planned=True) for key in keys)
         self._leave(finding.id, (key for key in self._keys_by_id.get(finding.id, ()) if key not in keys))
         self._keys_by_id[finding.id] = keys
         if keys:
@@ -241,12 +252,13 @@ class GroupIndex:
         The group of the whole fabric applies to a finding without another group, and to the root of a group.
         """
         keys = self.keys_of(finding.id)
-        candidates = (self.group_in(key, finding.id) for key in keys if key != _FABRIC)
+        candidates = (self.group_in(key, finding.id) for key in keys if key.kind is not GroupKind.FABRIC)
         group = max(
             (group for group in candidates if group is not None), key=lambda group: group.strength, default=None
         )
-        if _FABRIC in keys and (group is None or group.root_id == finding.id):
-            return self.group_in(_FABRIC, finding.id) or group
+        if group is None or group.root_id == finding.id:
+            whole = (self.group_in(key, finding.id) for key in keys if key.kind is GroupKind.FABRIC)
+            return next(whole, None) or group
         return group
 
     def group_in(self, key: GroupKey, identity: str) -> Group | None:
@@ -276,6 +288,8 @@ class GroupIndex:
         if key.kind is GroupKind.PART:
             links = len(self._topology.links_of_part.get(key.name, ()))
             return cluster.subject_count >= max(_MIN_OF_PART, self._params.devices_ratio * links)
+        if key.kind is GroupKind.BOARD:  # of both kinds: what takes capacity from the network, and what takes none
+            return len({takes_none for takes_none, *_ in (member.rank for member in cluster.members.values())}) > 1
         if key.kind not in _OF_DEVICES:
             minimum = _MIN_OF_COLLECTOR if key.kind is GroupKind.COLLECTOR else self._params.links
             return cluster.subject_count >= minimum
@@ -297,12 +311,12 @@ class GroupIndex:
                 for own in (*location_keys(device.pod, device.plane), GroupKey(GroupKind.CLOCKS, device.site)):
                     tiers = self._tiers_by_key.setdefault(own, {})
                     tiers[device.tier] = tiers.get(device.tier, 0) + 1
-        return self._tiers_by_key.get(key, {})
+        return self._tiers_by_key.get(key._replace(is_planned=False), {})
 
 
 def root_rank(finding: Finding) -> Rank:
     """Return the rank of a finding as the root of its group; the lowest rank is the root.
 
-    An outage of a device precedes missing data; otherwise the first detected finding precedes.
+    What takes capacity precedes what takes none, as missing data; otherwise the first detected finding precedes.
     """
-    return fabric_side(finding).is_silence, *detection_order(finding)
+    return fabric_side(finding).capacity is CapacityEffect.NONE, *detection_order(finding)

@@ -3,13 +3,12 @@
 fabric/capacity.py computes the loss over planes and rails: with one plane of two lost, a host is degraded, not down.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from streams.detect.attribute.grouping import Group, GroupIndex, root_rank
 from streams.detect.attribute.outages import Outages, jobs_during, link_at
-from streams.detect.attribute.severity import SeverityRater
 from streams.detect.attribute.sides import fabric_side
 from streams.detect.attribute.state import Case
 from streams.detect.evidence.episodes import evidence_of
@@ -138,21 +137,17 @@ _CAUSE_OF_PART = {
 _CAUSES = {GroupKind.PLANE: Cause.PLANE, GroupKind.POD: Cause.POD}
 
 
-def group_severity(
-    severities: SeverityRater, cases: Mapping[str, Case], group: Group, impact: CapacityImpact | None
-) -> Severity:
-    """Return the highest severity of the root's children; other members are children of a larger group.
+def takes_more_than_the_floor(floor: float, group: Group, impact: CapacityImpact | None) -> bool:
+    """Return whether the outage of a pod or a plane is CRITICAL: hosts lose more than the floor allows."""
+    is_location = group.key.kind in (GroupKind.POD, GroupKind.PLANE) and group.root.resolved_at_ns is None
+    return is_location and impact is not None and impact.lost_ratio > 1 - floor
 
-    A pod or plane outage is CRITICAL if hosts lose more than the floor allows. The root itself is rated by the share of
-    silent devices.
-    """
-    is_location = group.key.kind in (GroupKind.POD, GroupKind.PLANE)
-    lost_ratio = impact.lost_ratio if impact is not None and is_location else 0.0
-    if group.root.resolved_at_ns is None and lost_ratio > 1 - severities.floor:
-        return Severity.CRITICAL
-    published = (cases[member.id].published for member in group.members)
+
+def severity_of_children(cases: Mapping[str, Case], root_id: str, members: Iterable[Finding]) -> Severity:
+    """Return the highest severity of the children among the members, at least WARNING; a child does not page."""
+    published = (cases[member.id].published for member in members)
     return max(
-        (finding.severity for finding in published if finding is not None and finding.parent_id == group.root_id),
+        (finding.severity for finding in published if finding is not None and finding.parent_id == root_id),
         default=Severity.WARNING,
     )
 
@@ -189,18 +184,19 @@ def group_finding(topology: Topology, groups: GroupIndex, group: Group) -> Findi
 def _total(topology: Topology, groups: GroupIndex, group: Group) -> int:
     """Return the largest possible number of members of the group; 0 if there is no fixed number."""
     if group.key.kind is GroupKind.LINKS:
-        return len(topology.links_of.get(group.key.name, ()))
+        return topology.links_of.count(group.key.name)
     if group.key.kind is GroupKind.PART:
         return len(topology.links_of_part.get(group.key.name, ()))
     return len(topology.devices) if group.key.kind is GroupKind.FABRIC else groups.device_count(group.key)
 
 
 def _count_statement(topology: Topology, group: Group, count: int, total: int) -> str:
-    (_, name, source), of = group.key, f"{count} of {total}" if total else f"{count}"
+    (_, name, source, _), of = group.key, f"{count} of {total}" if total else f"{count}"
     if group.key.kind is GroupKind.PART:
         return f"{of} links of {topology.parts[name].label} failed together"
     return {
         GroupKind.LINKS: f"{of} links of {name} went down",
+        GroupKind.BOARD: f"{of} rails and GPUs' NVLinks of {name} failed",
         GroupKind.POD: f"{of} devices of pod {name} went down or became silent",
         GroupKind.PLANE: f"{of} switches of plane {name} went down",
         GroupKind.PATH: f"{of} devices of pod {name} are no longer read by {source.label}",

@@ -4,7 +4,7 @@ The selection only saves work: the reboot of a leaf does not evaluate its 64 lin
 does not depend on it, and each case is evaluated once more when it is final.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.grouping import Group
@@ -14,7 +14,7 @@ from streams.detect.attribute.severity import SeverityRater
 from streams.detect.attribute.sides import DetectorParams, fabric_side
 from streams.detect.attribute.state import Case
 from streams.detect.evidence.link_history import HOLD_UP_S
-from streams.detect.fabric_side import LINK_LOSS, GroupKey, Loss, devices_of
+from streams.detect.fabric_side import LINK_LOSS, GroupKey, GroupKind, Loss, devices_of
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
@@ -95,7 +95,9 @@ class AffectedCases:
             if (link := self._index.link_of_many_planes(finding)) is not None:
                 planes[link.plane] = None
             if finding.status is Status.RETRACTED or fabric_side(finding).loss is Loss.DEVICE:
-                affected |= dict.fromkeys(i for device in devices_of(finding) for i in self._index.ids_at(device))
+                here = [identity for device in devices_of(finding) for identity in self._index.ids_at(device)]
+                led = (member for one in here for member in self._led_by(one, finding.status is Status.RETRACTED))
+                affected |= dict.fromkeys(here) | dict.fromkeys(led)
             for key in self._index.groups.keys_of(finding.id):
                 if (group := self._index.groups.group_in(key, finding.id)) is not None:
                     groups[key, group.root_id] = group
@@ -113,7 +115,25 @@ class AffectedCases:
         for plane in planes:
             losses = [finding for _, finding in self._index.losses_of_plane(plane)]
             affected |= dict.fromkeys(self._now_critical(losses))
-        return affected
+        return affected | dict.fromkeys(one for identity in list(affected) for one in self._on_board_of(identity))
+
+    def _led_by(self, identity: str, is_retracted: bool) -> Iterator[str]:
+        """Yield the members of the groups of which a finding is the root, and whose parent it is: its outage does not
+        explain them. If the outage is retracted, it may be the parent of all of them again.
+        """
+        for key in self._index.groups.keys_of(identity):
+            group = self._index.groups.group_in(key, identity)
+            if group is not None and group.root_id == identity:
+                for member in group.members:
+                    published = self._cases[member.id].published
+                    if is_retracted or (published is not None and published.parent_id == identity):
+                        yield member.id
+
+    def _on_board_of(self, identity: str) -> Iterator[str]:
+        """Yield the members of a finding's group of a board: one has its parent there unless that has a parent."""
+        for key in self._index.groups.keys_of(identity):
+            if key.kind is GroupKind.BOARD and (group := self._index.groups.group_in(key, identity)) is not None:
+                yield from (member.id for member in group.members)
 
     def _has_other_parent(self, member: Finding, changed: Group) -> bool:
         """Return whether a member's parent differs from the published one; its largest group determines it."""

@@ -3,7 +3,7 @@
 A pure function of the current cases: the last revision of a finding does not depend on earlier parents.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from streams.detect.attribute.case_index import CaseIndex
@@ -12,7 +12,6 @@ from streams.detect.attribute.sides import fabric_side
 from streams.detect.fabric_side import LINK_LOSS, GroupKind, Loss, devices_of
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
-from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Episode, Finding, Status
 
 _CLOCK_TOLERANCE_NS = ns(5)
@@ -24,6 +23,8 @@ class RootCause(NamedTuple):
 
     parent: Finding | None = None
     group: Group | None = None
+    members: Sequence[Finding] = ()
+    """The findings of which it may be the parent: of its group, or those that outlive the first root of one."""
 
 
 def root_cause(params: DetectParams, cases: CaseIndex, episode: Episode, watermark_ns: int) -> RootCause:
@@ -31,7 +32,7 @@ def root_cause(params: DetectParams, cases: CaseIndex, episode: Episode, waterma
 
     An outage of a device at one of its ends takes precedence. Next is the root of the findings that started together at
     one device, in one pod or plane, or behind one collector; it represents all of them, without its own subject (ADR
-    2). `FabricSide.explain` finds the parents that detectors name.
+    2), unless `FabricSide.explain` names another parent.
     """
     finding = episode.finding
     if finding.status is Status.RETRACTED:
@@ -39,8 +40,11 @@ def root_cause(params: DetectParams, cases: CaseIndex, episode: Episode, waterma
     downs_ns = episode.down_at_ns or (finding.started_at_ns,)
     if (outage := _outage(params, cases, finding, downs_ns, watermark_ns)) is not None:
         return RootCause(outage)
-    group = cases.groups.group_of(finding) if fabric_side(finding).explain is None else None
-    return RootCause() if group is None else _in_group(params, cases, group, finding, watermark_ns)
+    if (group := cases.groups.group_of(finding)) is None:
+        return RootCause()
+    explain = fabric_side(finding).explain
+    named = explain(finding, cases)[1] if explain is not None else None
+    return RootCause(named) if named is not None else _in_group(params, cases, group, finding, watermark_ns)
 
 
 def _in_group(params: DetectParams, cases: CaseIndex, group: Group, finding: Finding, watermark_ns: int) -> RootCause:
@@ -51,7 +55,7 @@ def _in_group(params: DetectParams, cases: CaseIndex, group: Group, finding: Fin
             ):
                 return RootCause(outage)
     if group.root_id == finding.id:
-        return RootCause(group=group)
+        return RootCause(group=group, members=group.members)
 
     def explains(member: Finding) -> bool:
         # What the outage of another device explains does not explain this one, which that outage does not explain.
@@ -59,13 +63,22 @@ def _in_group(params: DetectParams, cases: CaseIndex, group: Group, finding: Fin
             not _is_over(params, member, finding.started_at_ns)
             and not outlives(params, cases, member, finding, watermark_ns)
             and _outage(params, cases, member, (member.started_at_ns,), watermark_ns) is None
+            and (group.key.kind is not GroupKind.BOARD or _is_root_of(cases, group, member))
         )
 
     if explains(group.root):
         return RootCause(group.root)
     remaining = [member for member in group.members if explains(member)]
     root = min(remaining, key=root_rank)
-    return RootCause(root) if len(remaining) >= params.grouping.links and root.id != finding.id else RootCause()
+    if len(remaining) < params.grouping.links:
+        return RootCause()
+    return RootCause(members=remaining) if root.id == finding.id else RootCause(root)
+
+
+def _is_root_of(cases: CaseIndex, group: Group, member: Finding) -> bool:
+    """Return whether a member belongs to no larger group, which explains it but not the other members."""
+    own = cases.groups.group_of(member)
+    return own is not None and own.key == group.key
 
 
 def _outage(
@@ -128,7 +141,7 @@ def parent_expiry_ns(params: DetectParams, parent: Finding, finding: Finding) ->
     if fabric_side(parent).loss in LINK_LOSS:
         together_ns = parent.resolved_at_ns - max(parent.started_at_ns, finding.started_at_ns)
         limit_ns = min(limit_ns, max(ns(grouping.links_s), together_ns))
-    return parent.resolved_at_ns + limit_ns
+    return parent.resolved_at_ns + limit_ns + fabric_side(finding).ends_after_ns
 
 
 def cause_with_parent(finding: Finding, parent: Finding | None) -> Cause:
@@ -136,11 +149,6 @@ def cause_with_parent(finding: Finding, parent: Finding | None) -> Cause:
     child_cause = None if parent is None else fabric_side(parent).child_cause
     given = None if parent is None or child_cause is None else child_cause(parent, finding)
     return finding.cause if given is None else given
-
-
-def in_maintenance(topology: Topology, finding: Finding) -> bool:
-    """Return whether the inventory had one of a finding's devices in maintenance when it started."""
-    return finding.started_at_ns < topology.maintenance_until_ns(devices_of(finding))
 
 
 def _is_within(params: DetectParams, outage: Finding, at_ns: int) -> bool:

@@ -14,23 +14,41 @@ from pydantic import TypeAdapter, ValidationError
 
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.device_evaluation import DeviceEvaluator
-from streams.detect.attribute.impact import BlastRadiusEstimator, group_finding, group_impact, group_severity
+from streams.detect.attribute.impact import (
+    BlastRadiusEstimator,
+    group_finding,
+    group_impact,
+    severity_of_children,
+    takes_more_than_the_floor,
+)
 from streams.detect.attribute.outages import Outages
 from streams.detect.attribute.reevaluation import AffectedCases, Finality
-from streams.detect.attribute.root_cause import cause_with_parent, in_maintenance, root_cause
+from streams.detect.attribute.root_cause import cause_with_parent, root_cause
 from streams.detect.attribute.severity import SeverityRater
 from streams.detect.attribute.sides import EFFECTS, FABRIC_EVALUATORS, detector_slug, fabric_side
 from streams.detect.attribute.state import RETENTION_NS, AttributeState, Case, count_occurrences, recurrence_evidence
 from streams.detect.evidence.deadlines import Deadlines
 from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.port_readers import count_read_ends
 from streams.detect.evidence.revisions import revision_due_ns
-from streams.detect.fabric_side import LINK_LOSS, devices_of
+from streams.detect.fabric_side import LINK_LOSS, devices_of, in_maintenance, planned_until_ns
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import Cause, Endpoint, Episode, Evidence, Finding, Message, Status, Symptom
+from streams.wire.models import (
+    Cause,
+    Endpoint,
+    Episode,
+    Evidence,
+    Finding,
+    Message,
+    PortReaders,
+    Severity,
+    Status,
+    Symptom,
+)
 from streams.wire.stage import Output, refuse_unknown_fields
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
 
@@ -69,7 +87,7 @@ class Attribute:
     def _build_lookups(self, topology: Topology) -> None:
         cases = self._state.cases
         self._topology = topology
-        self._index = CaseIndex(self._params, cases, topology)
+        self._index = CaseIndex(self._params, cases, topology, self._state.watermark_ns)
         self._outages = Outages(self._index, topology)
         self._severities = SeverityRater(self._params, self._index, self._outages, cases)
         self._severities.watermark_ns = self._state.watermark_ns
@@ -104,6 +122,8 @@ class Attribute:
             elif isinstance(message, Symptom) and not message.port:
                 if self._devices.add_symptom(message):
                     outputs += self._publish(self._evaluate_devices([message.device]))
+            elif isinstance(message, PortReaders):
+                self._state.port_readers.add(message)
             else:
                 for detector, evaluator in FABRIC_EVALUATORS:
                     evaluator.on_message(self._state.evaluators[detector.slug], message)
@@ -115,11 +135,13 @@ class Attribute:
         The reboot of a leaf changes 64 cases at once. A fabric without changes costs nothing here.
         """
         now_ns = self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
-        self._severities.watermark_ns = now_ns
+        self._severities.watermark_ns = self._index.groups.watermark_ns = now_ns
+        due = self._deadlines.pop_all(now_ns)
+        self._end_maintenances(due)
         changed = [self._index.finding(identity) for identity in self._state.changed]
         lost_links = (finding for finding in changed if fabric_side(finding).loss in LINK_LOSS)
         devices = dict.fromkeys(device for finding in lost_links for device in devices_of(finding))
-        ids = self._evaluate_devices(devices | self._devices.pop_due()) | self._deadlines.pop_all(now_ns)
+        ids = self._evaluate_devices(devices | self._devices.pop_due()) | due
         ids |= self._state.to_reevaluate | self._evaluate_fabric()
         ids |= self._affected.affected_by([self._index.finding(identity) for identity in self._state.changed])
         self._state.changed, self._state.to_reevaluate = {}, {}
@@ -132,6 +154,16 @@ class Attribute:
         if now_ns - self._state.swept_ns >= _SWEEP_NS:
             self._evict()
         return outputs
+
+    def _end_maintenances(self, ids: Iterable[str]) -> None:
+        """Move the cases that outlast their maintenance to the groups of faults."""
+        for identity in ids:
+            if identity in self._state.cases:
+                groups, finding = self._index.groups, self._index.finding(identity)
+                planned = groups.keys_of(identity)
+                groups.add(finding)
+                if groups.keys_of(identity) != planned:
+                    self._state.changed[identity] = None
 
     def _evaluate_fabric(self) -> dict[str, None]:
         """Run the fabric-wide detectors; return the ids of the cases that changed."""
@@ -164,7 +196,9 @@ class Attribute:
     def _schedule(self, identity: str, case: Case, revision_ns: int = FOREVER) -> None:
         """Schedule the next evaluation of a case; `revision_ns` is the time of a revision that is not due yet."""
         now_ns = self._state.watermark_ns
-        times = self._finality.next_evaluation_ns(self._state.cases, case, now_ns), revision_ns
+        finding = case.episode.finding
+        planned_ns = planned_until_ns(self._topology, finding, fabric_side(finding))
+        times = self._finality.next_evaluation_ns(self._state.cases, case, now_ns), revision_ns, planned_ns
         due_ns = min((at_ns for at_ns in times if at_ns is not None and at_ns > now_ns), default=FOREVER)
         if due_ns != FOREVER and not case.is_closed:
             self._deadlines.schedule(identity, due_ns)
@@ -197,8 +231,11 @@ class Attribute:
             self._outages.invalidate(finding)
 
     def _publish(self, ids: Iterable[str]) -> list[Output]:
-        """Return the findings of these cases whose readers need another revision by now."""
-        outputs = []
+        """Return the findings of these cases whose readers need another revision by now; the parent of a critical one
+        is evaluated after it.
+        """
+        outputs: list[Output] = []
+        roots: dict[str, None] = {}
         now_ns = self._state.watermark_ns
         for identity in ids:
             case = self._state.cases[identity]
@@ -206,6 +243,8 @@ class Attribute:
             due_ns = FOREVER if finding is None else _revision_ns(case, finding)
             if finding is not None and due_ns <= now_ns:
                 finding = replace(finding, revision=next(self._revisions))
+                if finding.severity is Severity.CRITICAL and self._is_less_severe(finding.parent_id):
+                    roots[finding.parent_id] = None
                 case.published, case.published_ns = finding, now_ns
                 for detector, evaluator in FABRIC_EVALUATORS:
                     if evaluator.on_published is not None:
@@ -213,7 +252,13 @@ class Attribute:
                 outputs.append(Output(FINDINGS, finding))
                 outputs.append(Output(FINDINGS_OPEN, None if finding.is_closed else finding, key=finding.id))
             self._schedule(identity, case, due_ns)
-        return outputs
+        return outputs + self._publish(roots) if roots else outputs
+
+    def _is_less_severe(self, parent_id: str) -> bool:
+        """Return whether a finding is open and not critical."""
+        parent = self._state.cases.get(parent_id)
+        published = None if parent is None else parent.published
+        return published is not None and not published.is_closed and published.severity is not Severity.CRITICAL
 
     def _new_revision(self, case: Case) -> Finding | None:
         """Return the next revision of a case; None if nothing changed or a retracted episode was never published."""
@@ -231,9 +276,11 @@ class Attribute:
         """Return the finding of a case in its context: a pure function of all cases and the topology."""
         episode, now_ns = case.episode, self._state.watermark_ns
         finding, side = episode.finding, fabric_side(episode.finding)
+        if side.is_shown_by_one_end:
+            finding = count_read_ends(self._state.port_readers, finding, self._topology)
         if side.evaluator is not None and side.evaluator.complete is not None:
             finding = side.evaluator.complete(self._state.evaluators[detector_slug(finding)], finding, self._topology)
-        parent, group = root_cause(self._params, self._index, episode, now_ns)
+        parent, group, members = root_cause(self._params, self._index, episode, now_ns)
         impact = self._estimator.estimate(finding) if group is None else group_impact(self._estimator, group)
         if impact is not None:
             finding = replace(finding, blast_radius=impact.blast_radius(self._topology, finding, now_ns))
@@ -243,7 +290,10 @@ class Attribute:
         radius = finding.blast_radius
         if group is not None:
             finding = group_finding(self._topology, self._index.groups, group)
-            severity = max(severity, group_severity(self._severities, self._state.cases, group, impact))
+            if takes_more_than_the_floor(self._severities.floor, group, impact):
+                severity = Severity.CRITICAL
+        if members:
+            severity = max(severity, severity_of_children(self._state.cases, finding.id, members))
         if (planes := self._severities.planes.of_finding(case.episode.finding, now_ns)) is not None:
             finding = planes.complete(finding)
         left = self._left_inventory(case, finding)
@@ -263,7 +313,7 @@ class Attribute:
             parent_id=parent.id if parent is not None else "",
             occurrences=count,
             inventory_digest=self._topology.digest[:12],
-            shadow=True if in_maintenance(self._topology, finding) else None,
+            shadow=True if in_maintenance(self._topology, finding, side, now_ns) else None,
             runbook_url=f"docs/runbooks/{finding.detector.replace('/', '-')}.md",
         )
 
@@ -306,6 +356,7 @@ class Attribute:
         state = self._state
         state.swept_ns = min(state.swept_ns, limit_ns)
         state.watermark_ns = self._severities.watermark_ns = min(state.watermark_ns, limit_ns)
+        self._index.groups.watermark_ns = state.watermark_ns
 
 
 def _revision_ns(case: Case, finding: Finding) -> int:

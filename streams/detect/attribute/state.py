@@ -8,6 +8,7 @@ from streams.detect.attribute.sides import fabric_side
 from streams.detect.evidence.device_evidence import Restart, Silence, WrongClock
 from streams.detect.evidence.episodes import PublishedEpisodes, evidence_of, prune
 from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.port_readers import ReadersByDevice
 from streams.detect.fabric_side import LINK_LOSS
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
@@ -82,6 +83,7 @@ class AttributeState:
     to_reevaluate: dict[str, None] = field(default_factory=dict)
     """Cases to evaluate for another reason, such as a started or ended job."""
     swept_ns: int = 0
+    port_readers: ReadersByDevice = field(default_factory=ReadersByDevice)
     evaluators: dict[str, Any] = field(default_factory=dict)
     """The states of the detectors that evaluate the whole fabric."""
 

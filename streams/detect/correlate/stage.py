@@ -32,6 +32,7 @@ from streams.wire.models import (
     HostRates,
     Message,
     PeerWindow,
+    PortReaders,
     PortStates,
     ProbeWindow,
     StateTransfer,
@@ -277,7 +278,7 @@ class Correlate:
         self._state.watermark_ns = min(self._state.watermark_ns, limit_ns)
 
     def _process(self, message: Message) -> list[Output]:
-        if isinstance(message, VersionCensus | HostRates | ProbeWindow):
+        if isinstance(message, VersionCensus | HostRates | ProbeWindow | PortReaders):
             return [Output(EPISODES, message, key="fleet")]
         if isinstance(message, Symptom):
             if not message.port:

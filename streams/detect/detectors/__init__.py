@@ -23,6 +23,7 @@ from streams.detect.detectors import (
     path_loss,
     rail_degraded,
     rail_unreachable,
+    telemetry_contradiction,
     telemetry_stale,
 )
 
@@ -47,4 +48,5 @@ DETECTORS: tuple[Detector[Any], ...] = (
     rail_unreachable.DETECTOR,
     host_nvlink_degraded.DETECTOR,
     host_power_capped.DETECTOR,
+    telemetry_contradiction.DETECTOR,
 )

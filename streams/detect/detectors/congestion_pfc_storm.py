@@ -237,11 +237,14 @@ def _with_victims(topology: Topology, root: Finding, children: Sequence[Finding]
     origin = pausing_device(root)
     origin_jobs = topology.jobs_on([origin], root.started_at_ns)
     pods = {pod for storm in storms if (pod := storm.subject.pod)}
-    parts = [f"{origin} is not paused by any device: the root of {len(children)} more paused links in {len(pods)} pods"]
+    parts = [f"{origin} is not paused by any device"]
+    if children:
+        parts[0] += f": the root of {_count(len(children), 'more paused link')} in {_count(len(pods), 'pod')}"
     if origin_jobs:
         parts.append(f"job {', '.join(origin_jobs)} runs on it")
     if hosts:
-        parts.append(f"{len(hosts)} hosts are paused" + (f", of job {', '.join(jobs)}" if jobs else ""))
+        paused_hosts = f"{_count(len(hosts), 'host')} {'is' if len(hosts) == 1 else 'are'} paused"
+        parts.append(paused_hosts + (f", of job {', '.join(jobs)}" if jobs else ""))
     evidence = Evidence(
         "; ".join(parts), comparison="peers", at=root.evidence[0].at if root.evidence else None, peers=len(children)
     )
@@ -257,6 +260,10 @@ def _with_victims(topology: Topology, root: Finding, children: Sequence[Finding]
             capacity_lost_ratio=radius.capacity_lost_ratio if radius is not None else None,
         ),
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _is_critical(storm: Finding, context: SeverityContext) -> bool:

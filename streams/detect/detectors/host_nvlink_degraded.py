@@ -3,33 +3,31 @@
 Opens when that has lasted for `open_after_s`, or repeats within `clear_s`, and closes once the links have been healthy
 for `clear_s`. `measure` compares the active links with the GPU's full set, reads the health of the NVLink fabric, and
 waits for five minutes after a restart of the host. A fault that the driver reports of the same GPU is host/gpu-fault,
-which is its parent; a slow rail of the host is its child. A rail that is lost with it is independent, and its evidence.
+which is its parent; a slow rail of the host is its child. A rail that is lost within a minute of it has the same cause,
+the board or its power, and is its parent, because the rail has a repair.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from streams.detect.detector import Detector, FaultOf, JobDomain, Placement
-from streams.detect.evidence.params import GroupingParams
 from streams.detect.evidence.spells import PartSpells, PartStatement
 from streams.detect.fabric_side import (
     CapacityEffect,
     Cases,
     FabricSide,
     are_concurrent,
+    board_keys,
     device_at,
-    devices_of,
     under_a_job,
 )
-from streams.detect.measure.monitors.gpu_monitor import GpuMonitor, gauge, largest
+from streams.detect.measure.monitors.gpu_monitor import HIDDEN_IN, GpuMonitor, gauge, largest
 from streams.detect.measure.monitors.level_monitor import Levels, level_key
 from streams.detect.measure.storage.column_store import Column, ColumnMapping
 from streams.detect.thresholds import Thresholds, ns
 from streams.fabric.catalogue import Metric
-from streams.wire.models import NO_INDEX, Cause, Condition, Evidence, Finding, RowKind, Symptom
+from streams.wire.models import NO_INDEX, Cause, Condition, Finding, RowKind, Symptom
 from streams.wire.symptoms import CounterGrowth, LevelState, SymptomKind
 
 _MAX_LINKS = 36
@@ -105,47 +103,13 @@ def _describe(worst: Symptom, name: str) -> PartStatement:
     return PartStatement(f"GPU {name}: {text}", Cause.NVLINK, f"{name}: {text}", metric, observed, expected)
 
 
-_LOST_RAILS = (Condition.LINK_DOWN, Condition.LINK_FLAP, Condition.RAIL_UNREACHABLE)
-_TOGETHER_NS = ns(GroupingParams.devices_s)
-"""A GPU and a switch are read by two sources, each with its own cadence."""
-
-
 def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
-    """Return the finding with the rails that failed with it, and the driver's fault of the same GPU as its parent.
-
-    The rails are no children: a lost link needs its own repair and its own page, whatever the severity of this finding.
-    """
-    if (gpu := finding.subject.a) is None:
-        return finding, None
-    at_host = cases.findings_at(gpu.device)
-    if rails := sorted({f"{_port_at(gpu.device, one)} ({one.condition.slug})" for one in at_host
-                        if one.condition in _LOST_RAILS and _failed_together(finding, one)}):  # fmt: skip
-        statement = f"rails of {gpu.device} failed within a minute of it: {', '.join(rails)}"
-        evidence = Evidence(
-            f"{statement}; they and the GPU share board and power", metric="group", at=gpu, observed=float(len(rails)),
-            expected=0.0, comparison="threshold",
-        )  # fmt: skip
-        finding = replace(finding, evidence=(*finding.evidence, evidence))
-    faults = (one for one in at_host if one.condition is Condition.HOST_GPU_FAULT)
-    return finding, next((one for one in faults if one.subject.a == gpu and are_concurrent(one, finding)), None)
-
-
-def _failed_together(finding: Finding, rail: Finding) -> bool:
-    """Return whether a rail began to fail at about the same time, and neither of its ends reports another cause."""
-    return rail.cause is Cause.UNKNOWN and abs(rail.started_at_ns - finding.started_at_ns) <= _TOGETHER_NS
-
-
-def _port_at(host: str, rail: Finding) -> str:
-    ends = (rail.subject.a, rail.subject.z)
-    return next(f"{end.device}/{end.port}" for end in ends if end is not None and end.device == host)
-
-
-def _affected_by(changed: Finding, cases: Cases) -> Iterator[str]:
-    """Yield the findings at the host of a rail that failed."""
-    if changed.condition in _LOST_RAILS:
-        hosts = devices_of(changed)
-        gpus = cases.findings_of(Condition.HOST_NVLINK_DEGRADED)
-        yield from (one.id for one in gpus if device_at(one.subject) in hosts)
+    """Return the finding, and the driver's fault of the same GPU as its parent."""
+    at_host = cases.findings_at(device_at(finding.subject))
+    faults = (
+        one for one in at_host if one.condition is Condition.HOST_GPU_FAULT and one.subject.a == finding.subject.a
+    )
+    return finding, next((one for one in faults if are_concurrent(one, finding)), None)
 
 
 _SPELLS: PartSpells[NvlinkParams] = PartSpells(
@@ -153,9 +117,7 @@ _SPELLS: PartSpells[NvlinkParams] = PartSpells(
     end=SymptomKind.NVLINK_RESTORED,
     moment=SymptomKind.NVLINK_ERRORS_COUNTED,
     role="nvlink",
-    times=lambda params: (params.open_after_s, params.clear_s),
     describe=_describe,
-    confidence=0.9,
     rank=_rank,
     key=level_key,
 )
@@ -169,9 +131,14 @@ DETECTOR = Detector(
     placement=Placement.DOUBTFUL,
     job_domain=JobDomain.HOST,
     lemon=FaultOf.HOST,
-    hidden_in={"snmp": "GPUs are read at the host", "nic": "GPUs are read by the host's agent"},
+    hidden_in=HIDDEN_IN,
     fabric=FabricSide(
-        capacity=CapacityEffect.NONE, explain=_explain, affected_by=_affected_by, is_critical=under_a_job
+        capacity=CapacityEffect.NONE,
+        ends_with_parent=True,
+        ends_after_ns=ns(NvlinkParams.clear_s),
+        group_keys=board_keys,
+        explain=_explain,
+        is_critical=under_a_job,
     ),
     pod=_SPELLS.pod_side(),
     monitor=NvlinkMonitor,

@@ -12,7 +12,7 @@ import numpy as np
 from streams.detect.detector import Detector, FaultOf, JobDomain, Placement
 from streams.detect.evidence.spells import PartSpells, PartStatement
 from streams.detect.fabric_side import CapacityEffect, FabricSide, under_a_job
-from streams.detect.measure.monitors.gpu_monitor import GpuMonitor, gauge
+from streams.detect.measure.monitors.gpu_monitor import HIDDEN_IN, GpuMonitor, gauge
 from streams.detect.measure.monitors.level_monitor import Levels, level_key
 from streams.detect.measure.storage.column_store import Column, ColumnMapping
 from streams.detect.thresholds import Thresholds
@@ -71,10 +71,9 @@ _SPELLS: PartSpells[PowerParams] = PartSpells(
     begin=SymptomKind.POWER_CAPPED,
     end=SymptomKind.POWER_RESTORED,
     moment=SymptomKind.POWER_BRAKE_COUNTED,
+    is_share=True,
     role="power",
-    times=lambda params: (params.open_after_s, params.clear_s),
     describe=_describe,
-    confidence=0.9,
     rank=lambda symptom: float(not isinstance(symptom.payload, LevelState)),
     key=level_key,
 )
@@ -88,7 +87,7 @@ DETECTOR = Detector(
     placement=Placement.DOUBTFUL,
     job_domain=JobDomain.HOST,
     lemon=FaultOf.HOST,
-    hidden_in={"snmp": "GPUs are read at the host", "nic": "GPUs are read by the host's agent"},
+    hidden_in=HIDDEN_IN,
     fabric=FabricSide(capacity=CapacityEffect.NONE, is_critical=under_a_job),
     pod=_SPELLS.pod_side(),
     monitor=PowerMonitor,

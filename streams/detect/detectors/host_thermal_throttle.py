@@ -80,9 +80,7 @@ _SPELLS: PartSpells[ThermalParams] = PartSpells(
     begin=SymptomKind.LEVEL_BEYOND_LIMIT,
     end=SymptomKind.LEVEL_WITHIN_LIMIT,
     role="thermal",
-    times=lambda params: (params.open_after_s, params.clear_s),
     describe=_describe,
-    confidence=0.9,
 )
 
 DETECTOR = Detector(

@@ -11,7 +11,7 @@ from typing import ClassVar
 from streams.detect.detector import NOW, Context, Detector, Evaluation, JobDomain, Observed, Placement, PodSide, Scope
 from streams.detect.evidence.episodes import PublishedEpisodes, has_open
 from streams.detect.evidence.probe_verdicts import ProbeStatement, ProbeVerdict, Verdicts, probe_conclusion
-from streams.detect.fabric_side import Cases, FabricSide, are_concurrent, takes_a_rail_from_a_job
+from streams.detect.fabric_side import Cases, FabricSide, are_concurrent, rail_keys, takes_a_rail_from_a_job
 from streams.detect.thresholds import Thresholds, ns
 from streams.fabric.ids import Port, device_id
 from streams.fabric.intervals import closed, overlaps_any
@@ -173,6 +173,6 @@ DETECTOR = Detector(
     job_domain=JobDomain.NETWORK,
     lemon=None,
     hidden_in=dict.fromkeys(("snmp", "nic", "infiniband"), "its link is up, and no probes are sent"),
-    fabric=FabricSide(explain=_explain, is_critical=takes_a_rail_from_a_job),
+    fabric=FabricSide(group_keys=rail_keys, explain=_explain, is_critical=takes_a_rail_from_a_job),
     pod=PodSide(RailProbeState, Scope.PORT, _evaluate, (RailProbes,), _observe),
 )

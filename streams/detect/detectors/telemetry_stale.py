@@ -119,10 +119,13 @@ def _evidence(device: str, silence: Silence, last_ns: int) -> Evidence:
     return replace(line, collector=silence.collector, source=silence.source, error=silence.collector_error)
 
 
-# Losses of the pipeline itself: the brokers deleted records before a consumer read them, or records without a valid MAC
-# went on for a minute. Each consumer and topic has one finding of each. It opens at the report of a loss, and resolves
-# when none followed for `loss_s`. Two owners of one partition may report the same records, which count once.
+# Losses of the pipeline itself: the brokers deleted records before a consumer read them, records without a valid MAC
+# went on for a minute, or records waited for a minute. Each consumer and topic has one finding of each. It opens at the
+# first report, and resolves when none followed for `loss_s`. Two owners of one partition may report the same records,
+# which count once.
 
+BEHIND_METRIC = "input_behind_s"
+"""The metric of the evidence that a consumer is behind."""
 _MAX_LOSSES = 1024
 """The most losses of one consumer and topic: a consumer that is always behind retention reports one in each fetch. The
 older ones are counted by partition."""
@@ -185,7 +188,8 @@ def add_message(state: LossState, message: Message) -> None:
     if not isinstance(message, InputLoss):
         return
     identity = input_subject(message.consumer, message.topic).id
-    known = state.inputs.setdefault(f"{identity}/refused" if message.refused else identity, InputState())
+    kind = "/refused" if message.refused else "/behind" if message.behind_ns else ""
+    known = state.inputs.setdefault(f"{identity}{kind}", InputState())
     if known.add(message):
         state.due_ns = 0
 
@@ -219,22 +223,33 @@ def _loss_conclusion(
     first, last = losses[0], losses[-1]
     first_ns = min([first.at_ns, *(one.first_ns for one in counted.values())])
     clear_ns = last.at_ns + ns(params.loss_s)
-    evidence = tuple(_loss_evidence(losses, counted))
+    kind = "refused" if last.refused else "behind" if last.behind_ns else ""
+    evidence = tuple(_behind_evidence(losses) if kind == "behind" else _loss_evidence(losses, counted))
     lost = round(sum(one.observed or 0 for one in evidence))
+    summary = f"{first.consumer} lost {lost} records of {first.topic}: they were deleted before they were read"
+    if kind == "refused":
+        summary = f"{first.consumer} received {lost} records of {first.topic} without a valid MAC, last: {last.refused}"
+    elif kind == "behind":
+        summary = f"{first.consumer} is {evidence[0].observed:.0f} s behind in {first.topic}"
     return Conclusion(
         input_subject(first.consumer, first.topic), first_ns, clear_ns, opened_ns=first_ns, seen_ns=last.at_ns,
         resolved_ns=clear_ns if clear_ns <= watermark_ns else None, over_ns=clear_ns,
-        summary=(
-            f"{first.consumer} received {lost} records of {first.topic} without a valid MAC, last: {last.refused}"
-            if last.refused
-            else f"{first.consumer} lost {lost} records of {first.topic}: they were deleted before they were read"
-        ),
-        cause=Cause.UNKNOWN if last.refused else Cause.RETENTION,
+        summary=summary,
+        cause=Cause.UNKNOWN if kind else Cause.RETENTION,
         evidence=evidence,
         confidence=1.0,
         coverage=Coverage(0, 1, missing=(f"{first.consumer}/{first.topic}",)),
-        anchor=f"refused/{first_ns}" if last.refused else "",
+        anchor=f"{kind}/{first_ns}" if kind else "",
     )  # fmt: skip
+
+
+def _behind_evidence(losses: list[InputLoss]) -> Iterator[Evidence]:
+    """Yield the newest report of each partition that is behind, the furthest first."""
+    newest = {loss.partition: loss for loss in losses}
+    for loss in sorted(newest.values(), key=lambda loss: -loss.behind_ns):
+        behind_s = loss.behind_ns / 1e9
+        statement = f"{loss.topic}/{loss.partition} is read up to what arrived {behind_s:.0f} s ago"
+        yield evidence_of(statement, BEHIND_METRIC, None, (loss.at_ns - loss.behind_ns, loss.at_ns), behind_s, 0.0)
 
 
 def _loss_evidence(losses: list[InputLoss], counted: Mapping[str, CountedLosses]) -> Iterator[Evidence]:

@@ -116,12 +116,13 @@ def update_silences(
 
 
 def update_clocks(
-    clocks: list[WrongClock], source: Source, since_ns: int, at_ns: int, observed: ClockOffset
+    min_offset_ns: int, clocks: list[WrongClock], source: Source, since_ns: int, at_ns: int, observed: ClockOffset
 ) -> list[WrongClock]:
     """Return the wrong clocks of a device after a source's clock took another offset or became right again.
 
     A report belongs to the interval with its start, or to the open interval: an owner of `measure` after a loss of
-    state, or another partition with devices of the same collector, dates the start later.
+    state, or another partition with devices of the same collector, dates the start later. An interval ends where the
+    offset crosses `min_offset_ns`: a clock that is always 2 s ahead does not date its jump of an hour.
     """
 
     def is_of(clock: WrongClock) -> bool:
@@ -129,14 +130,17 @@ def update_clocks(
 
     known = next((clock for clock in clocks if is_of(clock)), None)
     others = [clock for clock in clocks if clock is not known]
+    offset_ns = observed.offset_ns
+    was_off = known is not None and abs(known.offset_ns) >= min_offset_ns
+    if known is not None and not observed.is_right and was_off is not (abs(offset_ns) >= min_offset_ns):
+        clocks, known = [*others, replace(known, right_ns=max(known.since_ns, since_ns))], None
     if known is None:
         if observed.is_right:
             return clocks
-        offset_ns = observed.offset_ns
         clock = WrongClock(source, since_ns, at_ns, offset_ns, offset_ns, observed.is_constant, observed.of_collector)
         return [*clocks, clock]
     if observed.is_right:
         return [*others, replace(known, right_ns=min(known.right_ns, at_ns))]
-    largest_ns = max(known.offset_ns, observed.offset_ns, key=abs)
+    largest_ns = max(known.offset_ns, offset_ns, key=abs)
     since_ns, at_ns = min(known.since_ns, since_ns), min(known.detected_ns, at_ns)
     return [*others, replace(known, since_ns=since_ns, detected_ns=at_ns, offset_ns=largest_ns)]

@@ -19,6 +19,9 @@ from streams.wire.symptoms import SESSION_FAULTS, CounterGrowth, Fault, PortFaul
 _FAULT_NS, _FLAG_NS = ns(600), ns(60)
 """Faults of one kind, and changes of a flag to one value, are retained once within this time."""
 
+CONTRADICTED_NS = _FAULT_NS + ns(60)
+"""A contradiction that goes on is retained again within this time."""
+
 FOREVER = IDLE_NS
 """The end of an open interval."""
 
@@ -208,6 +211,14 @@ class LinkHistory:
 
     def disabled_of(self, end: Endpoint) -> list[Interval]:
         return self._spans(end, self.disabled_since, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
+
+    def contradictions(self, begin_ns: int, end_ns: int) -> Iterator[Symptom]:
+        """Yield the reports that sources contradict each other, near an interval; one is valid for ten minutes."""
+        first_ns, last_ns = begin_ns - CONTRADICTED_NS, end_ns + CONTRADICTED_NS
+        for s in self.symptoms:
+            is_one = isinstance(s.payload, PortFault) and s.payload.fault is Fault.CONTRADICTED
+            if is_one and first_ns <= s.at_ns <= last_ns:
+                yield s
 
     def newest_change_ns(self, end: Endpoint) -> int:
         """Return the time of the newest retained state change of this end; 0 without one."""

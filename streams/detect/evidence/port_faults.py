@@ -21,7 +21,7 @@ _METRICS = {
     Fault.CORRUPT_PACKETS: "rx_icrc_errors", Fault.RETRIES_EXCEEDED: "transport_retries_exceeded",
     Fault.PCIE_SIGNAL: "pcie_rx_signal_errors", Fault.NVLINK: "nvlink_replays",
     Fault.BFD_SESSION_DOWN: "bfd_session_up", Fault.BGP_SESSION_DOWN: "bgp_session_up",
-    Fault.OPTICS: "module_events",
+    Fault.OPTICS: "module_events", Fault.CONTRADICTED: "oper_up",
 }  # fmt: skip
 _STATEMENTS = {
     Fault.LOSS_OF_LIGHT: "its module reports loss of light",
@@ -40,6 +40,7 @@ _STATEMENTS = {
     Fault.BFD_SESSION_DOWN: "its BFD session is down",
     Fault.BGP_SESSION_DOWN: "its BGP session is not established",
     Fault.OPTICS: "a value of its module is beyond the module's limit",
+    Fault.CONTRADICTED: "its sources contradict each other",
 }
 _REMOVED_NS = ns(30)
 """A removal counts as the cause if it is reported within this time after the begin: links go down before some devices

@@ -88,22 +88,24 @@ class PartSpells(Generic[P]):
     """A condition of a part of a host that begins and ends with a symptom, or consists of moments.
 
     It opens after `open_after_s` and ends once the part has been healthy for `clear_s`; closer spells are one. A moment
-    has no end: several of them are a spell if they are closer than `clear_s`. All conclusions follow from the retained
-    symptoms.
+    has no end: several of them are a spell if they are closer than `clear_s`, or with `is_share` if the time that one
+    measures begins less than that after the other. All conclusions follow from the retained symptoms.
     """
 
     begin: SymptomKind
     end: SymptomKind
     role: str
     """The role of the subject."""
-    times: Callable[[P], tuple[float, float]]
-    """Returns `open_after_s` and `clear_s`."""
     describe: Callable[[Symptom, str], PartStatement]
     """(worst symptom, name of the part)"""
-    confidence: float
+    times: Callable[[P], tuple[float, float]] = lambda params: (params.open_after_s, params.clear_s)  # type: ignore[attr-defined]
+    """Returns `open_after_s` and `clear_s`."""
+    confidence: float = 0.9
     rank: Callable[[Symptom], float] = lambda _: 0.0
     """A lower rank is worse. If all ranks are equal, the first symptom of a spell is its evidence."""
     moment: SymptomKind | None = None
+    is_share: bool = False
+    """True if a moment is a share of the time since the reading before, which may be longer than `clear_s`."""
     key: Callable[[Symptom], tuple[int, int]] = lambda _: (0, 0)
     """Distinguishes states of a part that begin and end independently."""
 
@@ -196,7 +198,8 @@ class PartSpells(Generic[P]):
             if symptom.kind is self.begin:
                 lasting.add(self.key(symptom))
             end_ns = FOREVER if lasting else symptom.at_ns
-            if last is None or (last.end_ns != FOREVER and symptom.at_ns >= last.end_ns + clear_ns):
+            since_ns = symptom.since_ns or symptom.at_ns if self.is_share else symptom.at_ns
+            if last is None or (last.end_ns != FOREVER and since_ns >= last.end_ns + clear_ns):
                 spells.append(PartSpell(symptom.at_ns, end_ns, symptom))
             else:
                 worst = min(last.worst, symptom, key=lambda s: (self.rank(s), s.at_ns, self.key(s)))

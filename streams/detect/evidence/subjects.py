@@ -15,9 +15,19 @@ def port_subject(topology: Topology, port: Port) -> Subject:
     site, team = (device.site, device.team) if device else ("", "")
     if cable is None:
         pod = topology.pod_of(port.device)
-        return Subject(port_id(port), Endpoint(port.device, port.port), role="port", pod=pod, site=site, team=team)
+        location = _location(topology, port.device)
+        return Subject(port_id(port), Endpoint(*port), role="port", pod=pod, site=site, team=team, location=location)
     a, z = Endpoint(*cable.lower), Endpoint(*cable.upper)
-    return Subject(cable.id, a, z, cable.role, cable.rail, cable.plane, cable.pod, site, team)
+    location = _location(topology, a.device, z.device, label=topology.link_labels.get(cable.id, ""))
+    return Subject(cable.id, a, z, cable.role, cable.rail, cable.plane, cable.pod, site, team, location=location)
+
+
+def _location(topology: Topology, *devices: str, label: str = "") -> str:
+    """Return the racks of devices and the label of a link in words; empty if the inventory has none."""
+    racks = {name: known.rack for name in devices if (known := topology.devices.get(name)) is not None and known.rack}
+    return ", ".join(
+        [*(f"{name} in rack {rack}" for name, rack in racks.items()), *([f"label {label}"] if label else [])]
+    )
 
 
 def device_subject(topology: Topology, device: str) -> Subject:
@@ -26,7 +36,10 @@ def device_subject(topology: Topology, device: str) -> Subject:
     role = known.kind if known else "device"
     site, team, plane = (known.site, known.team, known.plane) if known else ("", "", None)
     pod = topology.pod_of(device)
-    return Subject(device_id(device), Endpoint(device), role=role, plane=plane, pod=pod, site=site, team=team)
+    return Subject(
+        device_id(device), Endpoint(device), role=role, plane=plane, pod=pod, site=site, team=team,
+        location=_location(topology, device),
+    )  # fmt: skip
 
 
 def plane_subject(plane: int) -> Subject:
@@ -65,5 +78,6 @@ def part_subject(topology: Topology, host: str, part: str, role: str) -> Subject
     """Return a part of a host, with the pod, site and team of its link, or else of the host."""
     port = Port(host, part)
     return replace(
-        port_subject(topology, port), id=port_id(port), a=Endpoint(host, part), z=None, role=role, former_ids=()
-    )
+        port_subject(topology, port), id=port_id(port), a=Endpoint(host, part), z=None, role=role, former_ids=(),
+        location=_location(topology, host),
+    )  # fmt: skip

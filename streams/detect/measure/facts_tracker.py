@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from streams.detect.detectors.fleet_version_drift.cohorts import DriftParams
+from streams.detect.measure.liveness import Liveness
 from streams.detect.measure.lldp_tracker import LldpTracker
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
@@ -250,11 +251,45 @@ class ModuleTracker:
         self._known = {(device, Source(source)): (at_ns, checksum) for device, source, at_ns, checksum in data}
 
 
+_NO_RUN = -1
+"""Stands for the run of Facts without one, which is another than that of any collector."""
+
+
+class FactsRuns:
+    """The sources of devices that have sent Facts with the run of their collector: Facts of another run do not count.
+
+    Otherwise a host would invent neighbors and versions of a switch, or hide wrong ones. Collectors of former versions
+    send no run, so Facts without one count until the collector of the source has sent one.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, Source]] = set()
+
+    def permits(self, facts: Facts, liveness: Liveness) -> bool:
+        """Return whether Facts are of the run that reads the source; of any run while none does."""
+        key, run = (facts.device, facts.source), facts.collector_run
+        state = liveness.sources.get(key)
+        if state is None or not (run or key in self._known):
+            return True
+        if liveness.is_other(state, run or _NO_RUN, liveness.arrival_ns):
+            return False
+        if run == state.run:
+            self._known.add(key)
+        return True
+
+    def dump(self) -> list[list[Any]]:
+        return [[device, int(source)] for device, source in sorted(self._known)]
+
+    def load(self, data: Iterable[tuple[str, int]]) -> None:
+        self._known = {(device, Source(source)) for device, source in data}
+
+
 class FactsTracker:
     """The Facts of the devices of one partition."""
 
     def __init__(self, params: DetectParams, shard: int) -> None:
         self._topology = Topology(Inventory())
+        self.runs = FactsRuns()
         self._neighbors = LldpTracker(params.miscabled)
         self.versions = VersionCounter(params.drift, params.lateness_s, shard)
 
@@ -285,8 +320,9 @@ class FactsTracker:
         return [*found, *self.versions.due(watermark_ns)]
 
     def dump(self) -> dict[str, Any]:
-        return {"neighbors": self._neighbors.dump(), "versions": self.versions.dump()}
+        return {"neighbors": self._neighbors.dump(), "versions": self.versions.dump(), "runs": self.runs.dump()}
 
     def load(self, data: dict[str, Any]) -> None:
         self._neighbors.load(data["neighbors"])
         self.versions.load(data["versions"])
+        self.runs.load(data.get("runs", ()))  # 0.2.0 had none

@@ -3,6 +3,9 @@
 A source is one way of reading one device (gNMI, SNMP, NIC, host). Its limit follows from the cadence that its collector
 reports, or else from the intervals between samples, once there are enough of them. Times that every message needs (the
 next deadline, the oldest source) are in arrays beside the sources.
+
+The samples and statuses of one run of a collector count, until neither has arrived for the limit. Otherwise another run
+that sends samples of a device that is dead, or statuses with a long cadence, would hide its silence.
 """
 
 import logging
@@ -88,6 +91,10 @@ class SourceState:
     """Reported gaps whose end is not final, because a late sample may lie in one."""
     restarts: list[tuple[int, int, int, int]] = field(default_factory=list)
     """Its recent restarts: the readings before and after, and the boots before and after."""
+    run: int = 0
+    """The run of the collector that counts; 0 if unknown."""
+    other: tuple[int, int, int] = (0, 0, 0)
+    """The newest sample of another run: run, time and arrival."""
 
     @property
     def known_cadence_ns(self) -> int:
@@ -221,8 +228,11 @@ class Liveness:
         self._unknown.add(device)
         return True
 
-    def on_sample(self, state: SourceState, at_ns: int, arrived_ns: int) -> list[Symptom]:
+    def on_sample(self, state: SourceState, at_ns: int, arrived_ns: int, run: int = 0) -> list[Symptom]:
         """Process the times of a sample and of its arrival; return the symptoms of an ended silence."""
+        if run != state.run and run and not self.adopts(state, run, arrived_ns):
+            state.other = run, at_ns, arrived_ns
+            return []
         last_ns = state.last_ns
         if state.ended:
             last_ns = 0 if self._is_gone(state) else last_ns
@@ -262,6 +272,8 @@ class Liveness:
         state = self.source(status.device, status.source, status.at_ns)
         if state is None or status.at_ns < state.status_ns:
             return
+        if status.collector_run != state.run and not self.adopts(state, status.collector_run, status.at_ns):
+            return
         if status.at_ns - state.status_ns > state.limit_ns // 2:
             state.status_gap_ns = state.status_ns, status.at_ns
         state.status_ns, state.collector = status.at_ns, status.collector
@@ -292,13 +304,46 @@ class Liveness:
             self._due_ns[index] = self._silent_after_ns(state)
             if paused_ns and not is_overdue:
                 self._due_ns[index] = min(self.arrival_ns + state.limit_ns, IDLE_NS)
-            if self._due_ns[index] >= self.arrival_ns:
+            if self._due_ns[index] >= self.arrival_ns or self._is_taken_over(state):
                 continue
             state.silent = True
             self._due_ns[index] = IDLE_NS
             symptoms.append(self._silent(state, state.last_ns or state.first_ns))
         self._next_due_ns = int(self._due_ns.min())
         return symptoms
+
+    @staticmethod
+    def is_other(state: SourceState, run: int, arrived_ns: int) -> bool:
+        """Return whether a run is another than the one that counts, which has not ended, and sent something lately."""
+        if run in (0, state.run) or not state.run or state.ended:
+            return False
+        return arrived_ns - max(state.arrived_ns, state.status_ns) <= state.limit_ns
+
+    def adopts(self, state: SourceState, run: int, arrived_ns: int) -> bool:
+        """Return whether another run counts from now on: the former one ended, or sent nothing for the limit."""
+        if self.is_other(state, run, arrived_ns):
+            return False
+        if state.other[0] == run and not state.silent:
+            state.last_ns = max(state.last_ns, state.other[1])
+        state.run = run
+        return True
+
+    def _is_taken_over(self, state: SourceState) -> bool:
+        """Return whether another run sends the samples of a source that would be silent.
+
+        A collector that has lost a target, or ended, sends no status of it after the limit. Which it is shows half a
+        limit later, because a collector without samples sends one at each cadence.
+        """
+        run, at_ns, arrived_ns = state.other
+        due_ns = self._silent_after_ns(state)
+        if state.status_ns > due_ns or self.arrival_ns - arrived_ns > state.limit_ns:
+            return False
+        if self.arrival_ns > due_ns + state.limit_ns // 2:
+            state.run, state.last_ns, state.arrived_ns = run, max(at_ns, state.last_ns), arrived_ns
+            self._schedule(state)
+        else:
+            self._due_ns[state.index] = due_ns + state.limit_ns // 2
+        return True
 
     def watermark_ns(self) -> int:
         """Return the oldest of the live sources' newest samples; the arrival clock if all are silent, and if devices

@@ -79,7 +79,7 @@ class LldpTracker:
         """Return the inventory's name of a device's own port, found by any name in the inventory or the same Facts."""
         for name in (reported, *local.get(reported, ())):
             port = self._topology.resolve_port(device, name)
-            if self._topology.link_at(port) is not None:
+            if self._topology.table.number_at(port) is not None:
                 return port.port
         return reported
 
@@ -88,13 +88,13 @@ class LldpTracker:
         others: dict[str, UnexpectedNeighbor] = {}
         for neighbor in neighbors:
             own, remote = Port(device, neighbor.port), (neighbor.remote_device, neighbor.remote_port)
-            link = self._topology.link_at(own)
-            if link is None:
-                others[own.port] = UnexpectedNeighbor(NeighborMatch.NO_NEIGHBOR, *remote)
-                continue
-            far = link.far_end(own)
+            far = self._topology.table.far_end(own)
             if far == remote:
                 expected[own.port] = None
+                continue
+            link = self._topology.link_at(own)
+            if link is None or far is None:
+                others[own.port] = UnexpectedNeighbor(NeighborMatch.NO_NEIGHBOR, *remote)
                 continue
             match, resolved = self._names().match_neighbor(link, far, neighbor)
             if match is NeighborMatch.EXPECTED:
@@ -103,7 +103,7 @@ class LldpTracker:
                 others[own.port] = UnexpectedNeighbor(match, *(resolved or remote))
         for port in expected:  # with several neighbors, the expected one decides
             others.pop(port, None)
-        is_whole = len(expected) == len(self._topology.links_of[device])
+        is_whole = len(expected) == self._topology.links_of.count(device)
         return SourceNeighbors(at_ns, None if is_whole else tuple(expected), others)
 
     def _names(self) -> NameResolver:

@@ -66,6 +66,8 @@ def read_rails(closed: ClosedWindows, hosts: Sequence[int], speeds: Values, plau
     now, before = counters.closed[devices][:, own], counters.base[devices][:, own]
     ended, begun = counters.closed_ns[devices][:, own], counters.base_ns[devices][:, own]
     known = (now >= before) & (now != ABSENT_COUNTER) & _is_known(begun, ended)[:, :, None]
+    for n, cells in counters.unread(devices, own):
+        known[:, n] &= ~cells
     read = {counters.columns[place][0]: np.where(known[:, n], now[:, n] - before[:, n], np.nan)
             for n, place in enumerate(own)}  # fmt: skip
     place = gauges.index_of.get((Metric.SPEED_BPS, NO_INDEX))
@@ -146,6 +148,8 @@ def select_uplinks(
         now, before = counters.closed[devices, place], counters.base[devices, place]
         at_ns, since_ns = counters.closed_ns[devices, place], counters.base_ns[devices, place]
         known = (now >= before) & (now != ABSENT_COUNTER) & _is_known(since_ns, at_ns)[:, None]
+        for _, cells in counters.unread(devices, (place,)):
+            known &= ~cells
         grown = carried[metric] = np.where(known & ~np.isnan(speeds), now - before, np.nan)
         seconds = _seconds(since_ns, at_ns)
         plausibility.reject(grown, seconds, np.where(fastest > 0, fastest, np.nan))

@@ -30,7 +30,7 @@ class PortPublisher:
         """Not empty while ports are watched, whose readings are in every batch."""
 
     def set_topology(self, topology: Topology) -> None:
-        self._states.topology = topology
+        self._states.set_topology(topology)
 
     def on_batch(self, batch: MessageBatch, found: Iterable[Any]) -> None:
         """Process a batch before it is stored; `found` has the results of the monitors."""
@@ -92,11 +92,16 @@ class EventPorts:
         self._ports: set[Port] = set()
         self._counts: Counter[str] = Counter()
 
+    def knows(self, event: Event, topology: Topology) -> bool:
+        """Return whether an event is of no port or of a known one."""
+        port = topology.resolve_port(event.device, event.port)
+        return not event.port or port in self._ports or topology.table.number_at(port) is not None
+
     def admits(self, event: Event, topology: Topology) -> bool:
         """Return whether an event is processed: its port is known, or there is room for another port."""
-        port = topology.resolve_port(event.device, event.port)
-        if not event.port or port in self._ports or topology.link_at(port) is not None:
+        if self.knows(event, topology):
             return True
+        port = topology.resolve_port(event.device, event.port)
         if len(self._ports) >= MAX_PORTS or self._counts[port.device] >= MAX_DEVICE_ROWS:
             return False
         self._ports.add(port)

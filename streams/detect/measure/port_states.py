@@ -3,16 +3,22 @@
 Symptoms drive it, so that a healthy fabric costs nothing here: a port without a change has no symptom. First readings
 have no symptom either; `MessageBatch.appeared` marks them. A ReadingsHeartbeat every 10 s of event time confirms the
 sent states, because the watermark does not pass the newest reading of a source that is not silent.
+
+Which ports a source does not read, with counters, goes to `attribute` too, when that changes.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import compress
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from streams.detect.evidence.link_history import LINK_KINDS
 from streams.detect.measure.liveness import Liveness, SourceState
+from streams.detect.measure.routing import route
 from streams.detect.measure.storage.column_store import Cells, Column, ColumnStore
 from streams.detect.measure.storage.message_batch import DeviceSlot
 from streams.detect.measure.storage.reading_store import ReadingStore
@@ -21,9 +27,11 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.models import (
+    ABSENT_COUNTER,
     IDLE_NS,
     NO_INDEX,
     Event,
+    PortReaders,
     PortState,
     PortStates,
     ReadingsHeartbeat,
@@ -42,6 +50,9 @@ HEARTBEAT_NS = ns(10)
 _SWEEP_NS = ns(60)
 """The interval of the check for ports that a live source no longer reads."""
 
+_MAX_UNREAD = 1 << 14
+"""The ports of a message from which on no more sources are added to it."""
+
 _OPER: Column = (Metric.OPER_UP, NO_INDEX)
 _ADMIN: Column = (Metric.ADMIN_UP, NO_INDEX)
 _SILENCES = (SymptomKind.SOURCE_SILENT, SymptomKind.SOURCE_RESUMED)
@@ -58,6 +69,7 @@ _STATES = bytes.maketrans(b"0123", bytes(range(len(PortState))))
 """Converts between states and the digits of a snapshot."""
 
 SourceKey = tuple[str, Source]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -79,12 +91,22 @@ class SourcePorts:
     """Ports with a symptom that dates the unsent change."""
 
 
+class _Unread(NamedTuple):
+    """The ports of the inventory's links that a source does not read with counters, as last sent to `attribute`."""
+
+    first_ns: int
+    silent_since_ns: int
+    ports: tuple[str, ...]
+    found_in: tuple[tuple[str, ...], bytes] = ((), b"")
+    """The rows from which they follow, and whether each is read."""
+
+
 class PortStateTracker:
     """The states of the ports of one partition of `measure`."""
 
     def __init__(self, shard: int, readings: ReadingStore, liveness: Liveness) -> None:
         self._shard, self._readings, self.liveness = shard, readings, liveness
-        self.topology = Topology(Inventory())
+        self._topology = Topology(Inventory())
         self.sources: dict[SourceKey, SourcePorts] = {}
         self.unsent: dict[SourceKey, int] = {}
         """Sources to compare with the sent states -> the time of a first reading, else 0."""
@@ -92,6 +114,15 @@ class PortStateTracker:
         """Sources with events that no reading has confirmed yet."""
         self.next_heartbeat_ns = 0
         self._swept_ns = 0
+        self._unread: dict[SourceKey, _Unread] = {}
+        self._links_changed = False
+
+    def set_topology(self, topology: Topology) -> None:
+        """Replace the topology; if links changed, the next outputs compare the ports of all sources with it."""
+        if topology.table is not self._topology.table:
+            self._unread = {key: sent._replace(found_in=((), b"")) for key, sent in self._unread.items()}
+            self._links_changed = bool(self.sources)
+        self._topology = topology
 
     def _slot(self, key: SourceKey) -> DeviceSlot | None:
         return self._readings.slots.get((*key, RowKind.ROW_KIND_PORT))
@@ -117,7 +148,7 @@ class PortStateTracker:
         device, own = symptom.device, (symptom.device, symptom.source)
         for key in [own] if own in self.sources else [(device, s) for s in Source if (device, s) in self.sources]:
             slot = self._slot(key)
-            if slot is not None and (row := slot.row_of(symptom.port, self.topology)):
+            if slot is not None and (row := slot.row_of(symptom.port, self._topology)):
                 yield key, row
 
     def process(self, symptom: Symptom) -> None:
@@ -158,23 +189,69 @@ class PortStateTracker:
     def outputs(self, watermark_ns: int) -> list[Output]:
         """Return the states of sources that changed, and a due heartbeat."""
         is_due = self.next_heartbeat_ns <= watermark_ns != IDLE_NS
-        if is_due and watermark_ns >= self._swept_ns + _SWEEP_NS:
+        if has_swept := is_due and watermark_ns >= self._swept_ns + _SWEEP_NS:
             self._swept_ns = watermark_ns // _SWEEP_NS * _SWEEP_NS
             self.unsent = dict.fromkeys(self._find_unread(), 0) | self.unsent
         for key in self.unconfirmed:
             if self._is_confirmed(key):
                 self.unsent.setdefault(key, 0)
+        touched = self.sources if has_swept or self._links_changed else self.unsent
         outputs = [
             Output(PORT_STATES, message)
             for key, first_ns in self.unsent.items()
             if (message := self._update(key, first_ns)) is not None
         ]
+        if touched:
+            outputs += route(self._topology, self._find_unread_ports(touched))
+            self._links_changed = False
         self.unsent = {}
         if is_due:
             heartbeat_ns = watermark_ns // HEARTBEAT_NS * HEARTBEAT_NS
             self.next_heartbeat_ns = heartbeat_ns + HEARTBEAT_NS
             outputs.append(Output(PORT_STATES, ReadingsHeartbeat(self._shard, heartbeat_ns)))
         return outputs
+
+    def _find_unread_ports(self, keys: Iterable[SourceKey]) -> Iterator[PortReaders]:
+        """Yield the sources of which the ports changed that they read."""
+        of_block: dict[int, list[tuple[SourceKey, DeviceSlot, SourceState]]] = defaultdict(list)
+        for key in keys:
+            slot, source = self._slot(key), self.liveness.sources.get(key)
+            if slot is not None and source is not None and self.sources[key].ports:
+                of_block[id(slot.block)].append((key, slot, source))
+        changed = [
+            key
+            for members in of_block.values()
+            for (key, _, _), has_counters in zip(members, _have_counters(members), strict=True)
+            if self._update_unread(key, has_counters)
+        ]
+        while changed:
+            ports, own = 0, []
+            while changed and ports < _MAX_UNREAD:
+                own.append(changed.pop())
+                ports += len(self._unread[own[-1]].ports)
+            sent = [self._unread[key] for key in own]
+            unread = [(place, port) for place, one in enumerate(sent) for port in one.ports]
+            yield PortReaders(
+                self._shard, tuple(device for device, _ in own), tuple(source for _, source in own),
+                tuple(one.first_ns for one in sent), tuple(one.silent_since_ns for one in sent),
+                tuple(place for place, _ in unread), tuple(port for _, port in unread),
+            )  # fmt: skip
+
+    def _update_unread(self, key: SourceKey, has_counters: Flags) -> bool:
+        """Find the linked ports that a source does not read; return whether it differs from what was sent."""
+        known, sent, device = self.sources[key], self._unread.get(key), key[0]
+        is_read = has_counters[: len(known.states)] & (np.frombuffer(known.states, np.uint8) > 0)
+        found_in = known.ports, is_read.tobytes()
+        if sent is not None and found_in == sent.found_in:
+            ports = sent.ports
+        else:
+            linked = self._topology.table.ports_of(device)
+            if not linked:
+                return False
+            read = set(compress(self._topology.resolve_ports(device, known.ports), is_read.tolist()))
+            ports = () if read.issuperset(linked) else tuple(port for port in linked if port not in read)
+        found = self._unread[key] = _Unread(known.first_ns, known.silent_since_ns, ports, found_in)
+        return sent is None or sent[:3] != found[:3]
 
     def _is_confirmed(self, key: SourceKey) -> bool:
         """Return whether a source was read after one of its events, so that its states may have changed."""
@@ -246,6 +323,10 @@ class PortStateTracker:
                  known.since_ns, known.events]
                 for key, known in self.sources.items()
             ],
+            "unread": [
+                [*key, first_ns, silent_since_ns, ports]
+                for key, (first_ns, silent_since_ns, ports, _) in self._unread.items()
+            ],
         }  # fmt: skip
 
     def load(self, data: dict[str, Any]) -> None:
@@ -261,6 +342,8 @@ class PortStateTracker:
             )  # fmt: skip
             if events:
                 self.unconfirmed[key] = None
+        for device, number, first_ns, silent_since_ns, unread in data.get("unread", ()):
+            self._unread[device, Source(number)] = _Unread(first_ns, silent_since_ns, tuple(unread))
 
 
 def _read_states(slot: DeviceSlot, source: SourceState) -> bytes:
@@ -269,6 +352,20 @@ def _read_states(slot: DeviceSlot, source: SourceState) -> bytes:
     oper, admin = (_column(store, slot.index, column, since_ns) for column in (_OPER, _ADMIN))
     states = np.where(oper > 0, PortState.UP, np.where(oper <= 0, PortState.DOWN, PortState.NOT_OBSERVED))
     return np.where(admin <= 0, PortState.ADMIN_DOWN, states).astype(np.uint8).tobytes()
+
+
+def _have_counters(members: Sequence[tuple[SourceKey, DeviceSlot, SourceState]]) -> Flags:
+    """Return whether each row of sources of one block has a counter that is not older than the limit of its source."""
+    store, devices = members[0][1].block.counters, np.array([slot.index for _, slot, _ in members])
+    since_ns = np.array([source.last_ns - source.limit_ns for _, _, source in members])
+    found = np.zeros((len(members), store.rows), np.bool_)
+    for place in range(store.values.shape[1]):
+        times = store.per_cell_times.get(place)
+        is_fresh = store.at_ns[devices, place, None] if times is None else times[devices]
+        found |= (is_fresh >= since_ns[:, None]) & (store.values[devices, place] != ABSENT_COUNTER)
+        if found.all():
+            break
+    return found
 
 
 def _column(store: ColumnStore, device: int, column: Column, since_ns: int) -> Cells:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from streams.detect.detectors import DETECTORS
 from streams.detect.measure.monitors.congestion_monitors import CnpMonitor, FullMonitor, LossMonitor
+from streams.detect.measure.monitors.contradiction_monitor import ContradictionMonitor
 from streams.detect.measure.monitors.credit_monitor import CreditMonitor
 from streams.detect.measure.monitors.event_confirmation import EventConfirmation
 from streams.detect.measure.monitors.incast_monitor import IncastMonitor
@@ -21,7 +22,7 @@ from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 
 MONITORS: tuple[Callable[[DetectParams], Monitor], ...] = (
-    lambda _: TransitionMonitor(), EventConfirmation, lambda _: PortFaultMonitor(),
+    lambda _: TransitionMonitor(), EventConfirmation, lambda _: PortFaultMonitor(), ContradictionMonitor,
 )  # fmt: skip
 REPLAYED: tuple[Callable[[DetectParams], ConditionMonitor], ...] = (
     lambda params: PauseMonitor(params.storm, params.collapse),

@@ -8,6 +8,7 @@ from streams.wire.models import (
     CablingReport,
     HostRates,
     PeerWindow,
+    PortReaders,
     ProbeWindow,
     RailDelays,
     RailProbes,
@@ -31,6 +32,7 @@ Emitted = (
     | ProbeWindow
     | RailProbes
     | RailDelays
+    | PortReaders
 )
 
 _OF_PORTS = Symptom | SymptomsReplaced | Window | CablingReport | RailProbes | RailDelays
@@ -74,7 +76,7 @@ def _state_key(message: Symptom | SymptomsReplaced | CablingReport, state: str) 
 
 def pods_of(topology: Topology, message: Emitted) -> Iterable[str]:
     """Return the home pod of a port's link; for a restart all pods with a link of the device; else the device's pod."""
-    if isinstance(message, VersionCensus | HostRates | ProbeWindow):
+    if isinstance(message, VersionCensus | HostRates | ProbeWindow | PortReaders):
         return (_FLEET,)
     if isinstance(message, _OF_PORTS) and message.port:
         return (topology.home_pod(Port(message.device, message.port)),)

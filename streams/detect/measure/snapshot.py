@@ -21,6 +21,7 @@ from streams.detect.measure.storage.column_store import Column, Times
 from streams.detect.measure.storage.message_batch import BlockLayout, DeviceBlock, DeviceSlot
 from streams.detect.measure.storage.reading_history import pack_history, unpack_history
 from streams.detect.measure.storage.reading_store import ReadingStore
+from streams.detect.measure.storage.refresh_periods import assume_proven, exchange_periods, has_periods
 from streams.fabric.catalogue import Metric
 from streams.fabric.decompression import lz4
 from streams.wire.errors import Reject
@@ -93,6 +94,8 @@ def _pack_sources(sources: list[SourceState], encoder: ArrayEncoder) -> dict[str
             if state.arrived_ns > state.last_ns + TRANSPORT_NS
         ],
         "status_gaps": [[n, *state.status_gap_ns] for n, state in enumerate(sources) if any(state.status_gap_ns)],
+        "runs": [state.run for state in sources],
+        "others": [[n, *state.other] for n, state in enumerate(sources) if any(state.other)],
         "ended": [place for place, state in enumerate(sources) if state.ended],
         "clocks": [[place, *astuple(state.clock)] for place, state in enumerate(sources) if state.clock is not None],
     }  # fmt: skip
@@ -123,6 +126,10 @@ def _unpack_sources(head: dict[str, Any], decoder: ArrayDecoder) -> list[SourceS
         states[place].arrived_ns = arrived_ns
     for place, begin_ns, end_ns in head.get("status_gaps", ()):  # 0.2.0 has none
         states[place].status_gap_ns = begin_ns, end_ns
+    for place, run in enumerate(head.get("runs", ())):  # 0.2.0 has none, nor the others
+        states[place].run = run
+    for place, *other in head.get("others", ()):
+        states[place].other = tuple(other)
     for place in head.get("ended", ()):  # 0.1.0 has none
         states[place].ended = True
     for place, *clock in head["clocks"]:
@@ -142,7 +149,7 @@ def _pack_readings(
     `owners_of` numbers the sources of slots.
     """
     rows: dict[tuple[str, ...], int] = {}
-    blocks = []
+    blocks, packed = [], []
     number = {id(block): number for number, block in enumerate(readings.blocks.values())}
     ordered = sorted(readings.slots.values(), key=lambda slot: (number[id(slot.block)], slot.index))
     for block, slots in groupby(ordered, key=attrgetter("block")):
@@ -156,13 +163,15 @@ def _pack_readings(
         layout: BlockLayout = block.layout
         own_head = [layout.row_kind, layout.counters, layout.gauges, layout.rows, layout.has_per_cell_times]
         blocks.append([*own_head, len(own), per_cell, *([True] if layout.has_many_nics else ())])
+        packed.append((block, places))
     history = pack_history((slot.history for slot in ordered), encoder)
-    return {"rows": list(rows), "blocks": blocks, "history": history}
+    return {"rows": list(rows), "blocks": blocks, "history": history, "learned": _pack_learned(packed, encoder)}
 
 
 def _unpack_readings(head: dict[str, Any], owners: list[Owner], readings: ReadingStore, decoder: ArrayDecoder) -> None:
     """Fill an empty store; `owners` are the sources by their numbers."""
     rows = [tuple(names) for names in head["rows"]]
+    filled: list[tuple[DeviceBlock, Numbers]] = []
     for kind, counters, gauges, height, has_per_cell_times, count, per_cell, *has_rails in head["blocks"]:
         layout = BlockLayout(RowKind(kind), _columns(counters), _columns(gauges), height, has_per_cell_times)
         block = target = readings.block(layout)
@@ -178,7 +187,36 @@ def _unpack_readings(head: dict[str, Any], owners: list[Owner], readings: Readin
             if block is not target:
                 target.move_in(slot, slot.rows)
             readings.slots[device, source, layout.row_kind] = slot
+        filled.append((target, indices))
+        assume_proven(target.counters)
     unpack_history(head["history"], (slot.history for slot in readings.slots.values()), decoder)
+    for place, *kinds in head.get("learned", ()):  # 0.2.0 has none
+        _exchange_learned(filled[place][0], decoder, filled[place][1], *kinds)
+
+
+def _pack_learned(blocks: Iterable[tuple[DeviceBlock, Numbers]], encoder: ArrayEncoder) -> list[list[int]]:
+    """Write what is known of slow counters and of carriers, of blocks with a port that is not usual.
+
+    Returns these blocks, by number, and whether each has periods and carriers. Version 0.2.0 reads none of it.
+    """
+    found = []
+    for number, (block, places) in enumerate(blocks):
+        kinds = has_periods(block.counters, places), bool(block.gauges.carrier[places].any())
+        if any(kinds):
+            _exchange_learned(block, encoder, places, *kinds)
+            found.append([number, *kinds])
+    return found
+
+
+def _exchange_learned(
+    block: DeviceBlock, codec: ArrayCodec, places: Numbers, has_periods: int, has_carriers: int
+) -> None:
+    """Write or fill what is known of the ports of devices: periods, carriers or both."""
+    if has_periods:
+        exchange_periods(block.counters, codec, places)
+    if has_carriers:
+        codec.exchange(block.gauges.carrier, places)
+        block.gauges.has_carriers = True
 
 
 def _exchange(

@@ -93,7 +93,9 @@ class SourceClock:
             self.offset_ns, self.is_off = self.high_ns, True
             self.count = self.off_since_ns = 0
             return ClockChange.MEASURED
-        if self.is_off or not is_ahead or arrived_ns - self.off_since_ns < _MEASURED_OVER_NS:
+        if not is_ahead or arrived_ns - self.off_since_ns < _MEASURED_OVER_NS:
+            return ClockChange.NONE
+        if self.is_off and offset_ns < 2 * abs(self.reported_ns):
             return ClockChange.NONE
         self.is_off = True
         return ClockChange.AHEAD
@@ -123,18 +125,20 @@ class SourceClock:
         at_ns = read_ns - self.offset_ns
         return at_ns if at_ns <= arrived_ns + CLOCK_AHEAD_NS else arrived_ns
 
-    def report(self, change: ClockChange) -> tuple[ClockOffset, int] | None:
-        """Return the report of a change, and the earliest time of its conclusion; None if nothing is new."""
+    def report(self, change: ClockChange) -> tuple[ClockOffset, int, int] | None:
+        """Return the report of a change, its start, and the earliest time of its conclusion; None if nothing is new."""
         if change is ClockChange.RIGHT:
-            return (ClockOffset(is_right=True), self.right_ns) if self.reported_ns else None
+            return (ClockOffset(is_right=True), self.first_ns, self.right_ns) if self.reported_ns else None
         is_measured = change is ClockChange.MEASURED
         offset_ns = self.offset_ns if is_measured else self.high_ns
         step_ns = max(CLOCK_AHEAD_NS, abs(self.reported_ns) // _REPORTED_SHARE)
         if change is ClockChange.NONE or (self.reported_ns and abs(offset_ns - self.reported_ns) < step_ns):
             return None
+        began_ns = self.since_ns if is_measured else self.off_since_ns
+        since_ns = began_ns if self.reported_ns else self.first_ns
         self.reported_ns = offset_ns
-        concluded_ns = (self.since_ns if is_measured else self.off_since_ns) + _MEASURED_OVER_NS
-        return ClockOffset(is_right=False, offset_ns=offset_ns, is_constant=is_measured), concluded_ns
+        payload = ClockOffset(is_right=False, offset_ns=offset_ns, is_constant=is_measured)
+        return payload, since_ns, began_ns + _MEASURED_OVER_NS
 
 
 _OF_HOSTS = (Source.SOURCE_NIC, Source.SOURCE_HOST)
@@ -164,8 +168,8 @@ class CollectorClocks:
         reported = clock.report(change)
         if reported is None:
             return []
-        payload, at_ns = replace(reported[0], of_collector=True), reported[1]
-        return [Symptom(name, "", payload, at_ns, clock.first_ns, status.source)]
+        payload, since_ns, at_ns = reported
+        return [Symptom(name, "", replace(payload, of_collector=True), at_ns, since_ns, status.source)]
 
     def dump(self) -> list[list[Any]]:
         return [[name, *astuple(clock)] for name, clock in self._clocks.items()]

@@ -5,7 +5,7 @@ change means, and whether both ends of a link show it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from streams.instrument import metrics
 
 _MAX_MAPPINGS = 256
+_READ = frozenset({EventKind.DEVICE_REBOOT, EventKind.LINK_UP})
+"""Events that the next reading shows as well, so that those of another run than that of the readings do not count: they
+would invent a restart, and hide an outage. A down counts, and is a contradiction if readings show the port up."""
 
 
 class Measure:
@@ -107,7 +110,7 @@ class Measure:
                 self._floor_ns = max(self._floor_ns, message.watermark_ns)
             elif isinstance(message, ProbeReport):
                 found += [(number, symptom) for symptom in self._probe_report(number, message)]
-            elif isinstance(message, Facts):
+            elif isinstance(message, Facts) and self._facts.runs.permits(message, self._liveness):
                 found += [(number, report) for report in self._facts.on_facts(message)]
                 self._ports.modules.on_facts(message)
         self._take(self._readings.flush())
@@ -116,6 +119,23 @@ class Measure:
         self._found = []
         found.sort(key=itemgetter(0))
         return self._outputs([output for _, output in found])
+
+    def preview(self, batch: Sequence[Message]) -> list[Output]:
+        """See PreviewingStage."""
+        symptoms = [symptom for event in batch if isinstance(event, Event) for symptom in self._preview(event)]
+        return route(self._topology, symptoms)
+
+    def _preview(self, event: Event) -> Iterator[Symptom]:
+        """Yield the symptoms that `_event` certainly finds too, whatever the readings before it are."""
+        at_ns, arrived_ns = event.at_ns, event.received_at_ns or event.at_ns
+        known = self._liveness.sources.get((event.device, event.source))
+        is_of_run = known is None or (not known.ended and known.run in (0, event.collector_run))
+        if event.kind in _READ and not is_of_run:
+            return
+        if is_right(at_ns, arrived_ns) and self._event_ports.knows(event, self._topology):
+            for monitor in self._monitors:
+                if monitor.previews_events:
+                    yield from monitor.process_event(event, at_ns, self._readings, self._topology)
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
         return self._outputs(self._on_arrival_clock(watermark_ns))
@@ -174,13 +194,14 @@ class Measure:
         if state is None:
             self.counted["railsight_unknown_devices_refused_total"] += 1
             return
-        if state.clock is not None or not is_right(at_ns, arrived_ns):
+        if samples.collector_run != state.run and self._liveness.is_other(state, samples.collector_run, arrived_ns):
+            # Its clock and boot are no evidence on the device.
+            at_ns, boot_id = min(at_ns, arrived_ns), 0
+        elif state.clock is not None or not is_right(at_ns, arrived_ns):
             at_ns = self._correct(number, state, at_ns, arrived_ns)
         if at_ns < self._floor_ns:
             self.counted["railsight_late_messages_total"] += 1
-        symptoms: list[Symptom] = []
-        if self._restarts.pending:
-            symptoms += self._restart_at(samples, at_ns)
+        symptoms = self._restart_at(samples, at_ns) if self._restarts.pending else []
         if boot_id and state.boot_id and boot_id != state.boot_id and at_ns > state.last_ns:
             if not self._went_on(samples):
                 # Another boot: the counters were reset between the two readings.
@@ -189,7 +210,7 @@ class Measure:
         elif boot_id and state.restarts:
             symptoms += late_restart_symptoms(state, at_ns, boot_id)
         state.collector = state.collector or samples.collector
-        symptoms += self._liveness.on_sample(state, at_ns, arrived_ns)
+        symptoms += self._liveness.on_sample(state, at_ns, arrived_ns, samples.collector_run)
         if boot_id and at_ns == state.last_ns:
             state.boot_id = boot_id
         symptoms += self._liveness.on_arrival_clock(max(arrived_ns, at_ns))
@@ -226,9 +247,8 @@ class Measure:
             self._take(self._readings.restarted(state.device, state.source, at_ns))
             self._liveness.correct_last(state, at_ns, arrived_ns)
         if (reported := clock.report(change)) is not None:
-            payload, reported_ns = reported
-            symptom = Symptom(state.device, "", payload, reported_ns, clock.first_ns, state.source)
-            self._found.append((number, symptom))
+            payload, since_ns, reported_ns = reported
+            self._found.append((number, Symptom(state.device, "", payload, reported_ns, since_ns, state.source)))
         self.counted["railsight_clock_ahead_total"] += at_ns == arrived_ns != read_ns
         return at_ns
 
@@ -242,9 +262,16 @@ class Measure:
         at_ns = self._liveness.clock_of(event.device, event.source).corrected_ns(at_ns, arrived_ns)
         if event.at_ns - arrived_ns > CLOCK_AHEAD_NS:
             self.counted["railsight_clock_ahead_total"] += 1
-        symptoms = self._liveness.on_arrival_clock(max(arrived_ns, at_ns))
+        # Beside readings an event is no sign that all that arrived before it was read: it may overtake them.
+        symptoms = [] if self._liveness.sources else self._liveness.on_arrival_clock(max(arrived_ns, at_ns))
         if known is not None and at_ns < known.last_ns - self._sender.spec.lateness_ns:
             self.counted["railsight_late_messages_total"] += 1  # of a clock that is not measured yet, or long ago
+            return symptoms
+        if (
+            event.kind in _READ
+            and known is not None
+            and self._liveness.is_other(known, event.collector_run, arrived_ns)
+        ):
             return symptoms
         if event.kind is EventKind.DEVICE_REBOOT:
             # A line of syslog has no readings of its source: those of another source of the device decide.
@@ -259,7 +286,7 @@ class Measure:
         if not self._event_ports.admits(event, self._topology):
             self.counted["railsight_unknown_ports_refused_total"] += 1
             return symptoms
-        if self._readings.is_pending(event.device, at_ns):
+        if self._readings.is_pending(event.device):  # they may confirm an earlier event of the port, or be newer
             self._take(self._readings.flush())
         for monitor in self._monitors:
             symptoms += monitor.process_event(event, at_ns, self._readings, self._topology)
@@ -274,7 +301,7 @@ class Measure:
             return []
         if state.clock is not None or not is_right(at_ns, arrived_ns):
             at_ns = self._correct(number, state, at_ns, arrived_ns)
-        symptoms = self._liveness.on_sample(state, at_ns, arrived_ns)
+        symptoms = self._liveness.on_sample(state, at_ns, arrived_ns, report.collector_run)
         if not self._probes.add(report, at_ns):
             self.counted["railsight_late_messages_total"] += at_ns < self._floor_ns
         return [*symptoms, *self._liveness.on_arrival_clock(arrived_ns)]
@@ -290,7 +317,7 @@ class Measure:
         return {
             "facts": self._facts, "ports": self._ports, "collector_clocks": self._collector_clocks,
             "probes": self._probes, "host_rates": self._sender.host_rates, "restarts": self._restarts,
-            "collectors": self._liveness, "witnesses": self._readings,
+            "collectors": self._liveness,
         }  # fmt: skip
 
     def snapshot(self) -> bytes:
@@ -301,13 +328,13 @@ class Measure:
 
     def restore(self, data: bytes) -> None:
         fresh = Measure(self._params, self._partition)
+        fresh._ports.set_topology(self._topology)
         snapshot.load(data, fresh._liveness, fresh._readings, fresh._restore_small)
         self._liveness, self._readings, self._facts = fresh._liveness, fresh._readings, fresh._facts
         self._ports, self._monitors, self._relevant = fresh._ports, fresh._monitors, {}
         self._collector_clocks, self._probes = fresh._collector_clocks, fresh._probes
         self._restarts = fresh._restarts
         self._sender.host_rates = fresh._sender.host_rates
-        self._ports.set_topology(self._topology)
         self._probes.set_topology(self._topology)
         self._floor_ns, self._watermark_ns = fresh._floor_ns, fresh._watermark_ns
 

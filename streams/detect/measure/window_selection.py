@@ -68,6 +68,9 @@ class WindowSelector:
                 closed, i, row, (now[i, :, row], before[i, :, row]), (levels[i, :, row], last[i, :, row])
             )._replace(extremes=tuple(extremes.get((i, row), ())))
             device = int(devices[i])
+            if not report.values:
+                own.watch_until[device, row] += 1  # only windows with a reading show that a port recovered
+                continue
             if isolated[i, row]:
                 own.hold_isolated_error(device, report)
                 continue
@@ -148,6 +151,8 @@ class WindowSelector:
         own = [place for place, (metric, _) in enumerate(gauges.columns) if metric in LEVELS]
         levels = gauges.closed[devices][:, own]
         levels[(gauges.closed_ns[devices] <= gauges.base_ns[devices])[:, own]] = np.nan
+        for position, cells in gauges.unread(devices, own):
+            levels[:, position][cells] = np.nan
         if BER in gauges.index_of:
             place = windows.selection.columns.index(BER)
             levels[:, place] = np.log10(np.maximum(levels[:, place], _LOWEST_BER))
@@ -186,6 +191,8 @@ def _report(closed: ClosedWindows, i: int, row: int, counts: _Pair, levels: _Pai
     counters = windows.counters
     values: dict[Column, tuple[float, float]] = {}
     fresh = counters.closed_ns[device] > counters.base_ns[device]
+    for place, cells in counters.unread(closed.devices[i : i + 1], range(len(counters.columns)), slice(row, row + 1)):
+        fresh[place] &= not cells[0, 0]
     for place, (now, before) in enumerate(zip(*(cells.tolist() for cells in counts), strict=True)):
         column = counters.columns[place]
         stuck = now == before == _SATURATING.get(column[0])

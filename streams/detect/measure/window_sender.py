@@ -24,6 +24,7 @@ from streams.detect.measure.window_selection import WindowSelector
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.inventory import Inventory
+from streams.fabric.link_table import ABSENT
 from streams.fabric.topology import Topology
 from streams.wire.models import HostRates, PeerGroup, PeerWindow, Source, Window
 
@@ -104,11 +105,12 @@ class WindowSender:
             ns(params.window.width_s), ns(params.lateness_s), params.window.ber_report, params.window.optics_dip_db
         )
         self.host_rates = HostRatesBuffer(self.spec.width_ns, self.spec.lateness_ns)
-        self._topology = Topology(Inventory())
+        self._topology, self._is_sprayed = Topology(Inventory()), np.empty(0, np.bool_)
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Peers | None]] = {}
 
     def set_topology(self, topology: Topology) -> None:
         self._topology = topology
+        self._is_sprayed = np.array([device.is_sprayed for device in topology.devices.values()], np.bool_)
         self._speeds = {}
 
     def process(self, closed: ClosedWindows) -> list[NumberedWindow]:
@@ -166,7 +168,7 @@ class WindowSender:
 
     def _peer_window(self, slot: DeviceSlot, number: int, report: PeerReport, group: PeerGroup) -> PeerWindow:
         begin_ns = number * self.spec.width_ns
-        ports = tuple(self._topology.resolve_port(slot.device, row).port for row in slot.rows)
+        ports = tuple(self._topology.resolve_ports(slot.device, slot.rows))
         return PeerWindow(
             slot.device, slot.source, group, begin_ns, begin_ns + self.spec.width_ns, report.since_ns, report.at_ns,
             ports, report.metrics, report.values,
@@ -184,17 +186,20 @@ class WindowSender:
         if device is None or device.kind not in ("host", "switch"):
             return None
         is_host = device.kind == "host"
-        speeds, rails, sprayed = np.full((3, len(slot.rows)), np.nan)
-        for n, row in enumerate(slot.rows):
-            link = self._topology.link_at(self._topology.resolve_port(slot.device, row))
-            if link is None:
-                continue
-            if is_host and link.rail is not None:
-                speeds[n], rails[n] = link.speed_bps or 0.0, link.rail
-                upper = self._topology.devices.get(link.upper.device)
-                sprayed[n] = link.rail if upper is not None and upper.is_sprayed else np.nan
-            elif not is_host and link.is_uplink and link.lower.device == slot.device:
-                speeds[n] = link.speed_bps or 0.0
+        table = self._topology.table
+        links = table.numbers_at(slot.device, self._topology.resolve_ports(slot.device, slot.rows))
+        rows = np.flatnonzero(links != ABSENT)
+        links = links[rows]
         if is_host:
-            return _Peers(PeerGroup.HOST_RAILS, speeds, rails, None if np.isnan(sprayed).all() else sprayed)
+            is_peer = table.rail[links] != ABSENT
+        else:
+            is_peer = table.is_uplink[links] & (table.lower[links] == table.number[slot.device])
+        rows, links = rows[is_peer], links[is_peer]
+        speeds, rails, sprayed = np.full((3, len(slot.rows)), np.nan)
+        speeds[rows] = table.bps_of_speed[table.speed[links]]
+        if is_host:
+            rails[rows] = table.rail[links]
+            below = self._is_sprayed[table.upper[links]]
+            sprayed[rows[below]] = rails[rows[below]]
+            return _Peers(PeerGroup.HOST_RAILS, speeds, rails, sprayed if below.any() else None)
         return _Peers(PeerGroup.SWITCH_UPLINKS, speeds) if np.count_nonzero(~np.isnan(speeds)) > 1 else None

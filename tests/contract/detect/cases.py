@@ -130,6 +130,10 @@ FURTHER: dict[str, tuple[SmallWorld, Truth]] = {
         SmallWorld(topology=RAILS, trimming={"pod1-host2/mlx5_3": [(100, 400)]}),
         Truth(at(100), at(400), Condition.CONGESTION_INCAST, "pod1-host2", "mlx5_3"),
     ),
+    "link/down with NVLinks of its host": (
+        HostWorld(topology=RAILS, unlinked=UNLINKED.unlinked, down={"pod1-host2/mlx5_3": [(110, 400)]}),
+        Truth(at(110), at(400), Condition.LINK_DOWN, "pod1-host2", "mlx5_3"),
+    ),
     "link/down of a shared laser": (
         SmallWorld(topology=ONE_LASER, down={f"pod1-leaf4/Ethernet{port}/1": [(100, 500)] for port in (1, 2, 3)}),
         Truth(at(100), at(500), Condition.LINK_DOWN, "pod1-leaf4", "Ethernet1/1"),

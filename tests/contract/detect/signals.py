@@ -37,6 +37,13 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
          M.PFC_RX_PAUSE_USECONDS), (_STORM,),
     ),
     "measure/monitors/credit_monitor.py": dict.fromkeys((M.CREDITS_USED, M.CREDITS_FREED, M.TX_BYTES), (_STORM,)),
+    "measure/monitors/contradiction_monitor.py": {
+        **dict.fromkeys((M.OPER_UP, M.RX_BYTES, M.RX_PACKETS), _LINK),
+        **dict.fromkeys(
+            (M.RX_FCS_ERRORS, M.RX_SYMBOL_ERRORS, M.PCS_SYMBOL_ERRORS, M.FEC_UNCORRECTED_CODEWORDS,
+             M.UNCORRECTED_SYMBOLS), (_DEGRADING,),
+        ),
+    },
     "measure/monitors/event_confirmation.py": {M.OPER_UP: (_FLAP, _DOWN), M.ADMIN_UP: _LINK},
     "measure/monitors/port_fault_monitor.py": {
         **dict.fromkeys((M.RX_LOS, M.TX_FAULT, M.DAMPED, M.MODULE_EVENTS, M.FEC_FLR_PREDICTED, M.BIAS_MA), _LINK),

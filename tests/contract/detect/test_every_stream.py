@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 
+from streams.detect.params import DetectParams
 from streams.replay.driver import event_time
 from streams.replay.publications import publications
 from streams.replay.score import score
@@ -25,12 +26,14 @@ from streams.wire.models import (
 )
 from tests.contract.detect.cases import LABELLED, case_findings, case_messages, settled_s
 from tests.worlds.host_world import HOST, HostWorld
-from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled
+from tests.worlds.live_stages import LiveStages, final_findings, histories, in_order, run, shuffled
 from tests.worlds.observations import GNMI, NIC, SNMP, at
 from tests.worlds.probe_world import ProbeWorld
 
 LATE_S = 18
 """Within the lateness (30 s), and so short that no source with a cadence of 10 s seems silent."""
+AHEAD_S = 240
+"""The time by which events are read before the samples of their time, in an overload of ten minutes."""
 
 
 Published = list[Finding | Remediation]
@@ -53,6 +56,22 @@ def test_order_and_repetition_within_the_lateness_change_no_final_revision(slug:
     """The last revisions are equal except for ids and revisions."""
     assert arrived(slug) != case_messages(slug)
     assert final_findings(live(slug)) == final_findings(run(case_messages(slug), LABELLED[slug][0].topology)) != []
+
+
+@pytest.mark.parametrize("slug", LABELLED)
+def test_previews_of_events_minutes_before_the_readings_change_no_final_revision(slug: str) -> None:
+    """As while the samples of minutes are not read yet: each event is previewed, and processed in its order later."""
+    messages, top = case_messages(slug), LABELLED[slug][0].topology
+    previews = [(event_time(one)[0] - round(AHEAD_S * 1e9), 0, n, one) for n, one in enumerate(messages)]
+    in_turn = [(event_time(one)[0], 1, n, one) for n, one in enumerate(messages)]
+    live, last_ns = LiveStages(top), event_time(messages[-1])[0]
+    for _, is_processed, _, one in sorted([*previews, *in_turn], key=lambda item: item[:3]):
+        if is_processed:
+            live.process(one)
+        elif isinstance(one, Event):
+            live.preview(one)
+    live.end(last_ns + round(DetectParams().lateness_s * 1e9))
+    assert final_findings(live.published) == final_findings(run(messages, top)) != []
 
 
 @pytest.mark.parametrize("seed", [1, 5])

@@ -160,36 +160,6 @@ def test_an_acceptance_of_what_is_revoked_is_not_confirmed_and_counts_as_drained
     assert out_of_service(stage) == []
 
 
-def test_the_guards_are_evaluated_again_when_automation_accepts() -> None:
-    """The spine at the other end is not observed any more: the acceptance is not confirmed."""
-    stage = deciding()
-    (decision,) = decisions(stage, finding("p1-l0/u0"))
-    stage.process([port_states("s1", t=12, p1_l0=0)])
-    stage.process([port_states("s2", t=12, p1_l0=2)])
-    (late,) = accept(stage, decision)
-    assert (late.state, late.verdict) == (State.NO_ANSWER, Verdict.REVOKED)
-
-
-def test_a_failed_action_is_tried_three_times_and_then_waits_for_a_person() -> None:
-    """Each attempt has an id of its own, and the cool-down lies between them: FAILED shortens it not."""
-    stage = deciding()
-    (first,) = decisions(stage, finding("p1-l0/u0"))
-    carry_out(stage, first, Outcome.FAILED)
-    assert stage.advance_watermark(at(609)) == []
-    closed, second = remediations(stage.advance_watermark(at(621)))
-    assert (closed.id, closed.state) == (first.id, State.CLOSED)
-    assert (second.state, second.attempt, second.id != first.id) == (State.APPROVED, 2, True)
-    carry_out(stage, second, Outcome.FAILED)
-    _, third = remediations(stage.advance_watermark(at(1300)))
-    assert third.attempt == 3
-    carry_out(stage, third, Outcome.FAILED)
-    assert stage.advance_watermark(at(4000)) == []
-    assert states_of(remediations(stage.advance_watermark(at(5000)))) == [State.ESCALATED]
-    assert states_of(remediations(stage.process([Control("no", ControlKind.REJECT, third.id, actor="anna")]))) == [
-        State.CLOSED
-    ]
-
-
 def test_a_denied_decision_is_evaluated_again_when_capacity_returns() -> None:
     """Another uplink of the switch was down; when it is observed up again, the drain is approved."""
     stage = deciding()
@@ -242,18 +212,6 @@ def test_a_maintenance_or_an_exclusion_holds_until_its_end(
     assert [(one.state, one.attempt) for one in again if one.target.id == denied.target.id][-1] == (State.APPROVED, 2)
 
 
-def test_a_rejection_revokes_an_open_approval() -> None:
-    """A person who rejects it before the tool accepts is obeyed, and the finding is not decided again."""
-    stage = deciding()
-    (decision,) = decisions(stage, finding("p1-l0/u0"))
-    (revoked,) = remediations(stage.process([Control("c", ControlKind.REJECT, decision.id, actor="anna")]))
-    assert (revoked.id, revoked.state, revoked.verdict, revoked.actor) == (
-        decision.id, State.DENIED, Verdict.REVOKED, "anna",
-    )  # fmt: skip
-    assert out_of_service(stage) == []
-    assert stage.advance_watermark(at(3600)) == []
-
-
 @pytest.mark.parametrize("way", ["approve", "reject", "nothing"])
 def test_a_decision_that_needs_approval_waits_for_it(way: str) -> None:
     """Approved: the guards are evaluated again. Rejected: DENIED. No answer within an hour: EXPIRED."""
@@ -274,17 +232,6 @@ def test_a_decision_that_needs_approval_waits_for_it(way: str) -> None:
     else:
         assert (answered.state, answered.verdict) == (State.DENIED, Verdict.DENIED)
         assert stage.advance_watermark(at(3600)) == [], "a person's rejection is not decided again"
-
-
-def test_an_approval_lifts_no_denial() -> None:
-    """The kill switch came meanwhile: the approved proposal is DENIED."""
-    stage = deciding()
-    (decision,) = decisions(stage, finding("p1-l0/u0", confidence=0.6))
-    stage.process([Control("stop", ControlKind.KILL_SWITCH)])
-    (denied,) = remediations(
-        stage.process([Control("c", ControlKind.APPROVE, decision.id, actor="anna", endless=True)])
-    )
-    assert (denied.id, denied.state, denied.guard) == (decision.id, State.DENIED, 1)
 
 
 def test_one_target_has_one_isolation() -> None:
@@ -509,21 +456,6 @@ def test_a_person_approves_what_expired_without_an_answer() -> None:
     assert (closed.id, closed.state) == (waiting.id, State.CLOSED)
     assert (approved.state, approved.attempt, approved.approved_by) == (State.APPROVED, 2, "anna")
     assert remediations(stage.process([approval, replace(approval, id="d")])) == []
-
-
-def test_the_budget_of_a_link_binds() -> None:
-    """Three drains that automation reports as failed are its budget of two hours; no answer returns one of them."""
-    stage = deciding(**{**NO_CAPS, "isolation_budget": 3, "cool_down_s": 0})
-    for n in range(3):
-        opened = finding("p1-l0/u0", t=100 * n)
-        (drain,) = [one for one in decisions(stage, opened, t=100 * n + 10) if one.state is State.APPROVED]
-        carry_out(stage, drain, Outcome.FAILED)
-        stage.process([ended(opened, final=True)])
-    (fourth,) = decisions(stage, finding("p1-l0/u0", t=400), t=410)
-    assert (fourth.state, fourth.guard) == (State.DENIED, 11)
-    assert remediations(stage.advance_watermark(at(7200))) == []
-    found = remediations(stage.advance_watermark(at(7221)))
-    assert found[-1].state is State.APPROVED, "the first one is two hours old"
 
 
 def test_a_decision_is_confirmed_to_one_instance() -> None:

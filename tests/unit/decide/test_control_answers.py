@@ -9,7 +9,7 @@ from streams.wire.models import Control, ControlAnswer, ControlEffect, ControlKi
 from streams.wire.signatures import load_private_key, new_private_key, public_text
 from streams.wire.stage import Output
 from streams.wire.topics import CONTROL_ANSWERS, CONTROLS
-from tests.fixtures.decide_stage import TOP, deciding, decisions, finding, remediations
+from tests.fixtures.decide_stage import TOP, carry_out, deciding, decisions, finding, open_states, remediations
 from tests.worlds.observations import at
 
 LINK = "link:p1-l0/u0--s1/p1-l0"
@@ -82,6 +82,20 @@ def test_a_refusal_has_a_reason(given: Control, effect: ControlEffect, reason: s
     """The command prints it; before, it printed success."""
     found = answered(deciding(), given)
     assert found[0] is effect and reason in found[1]
+
+
+@pytest.mark.parametrize(("behind_s", "state"), [(30, RemediationState.VERIFYING), (600, RemediationState.DRAINED)])
+def test_a_repair_counts_from_its_arrival(behind_s: float, state: RemediationState) -> None:
+    """By the clock of the person it was before the drain; one that is off by more than a minute is refused."""
+    stage = deciding()
+    (drain,) = decisions(stage, finding("p1-l0/u0"))
+    carry_out(stage, drain)
+    sent = at(12 - behind_s)
+    one = control(ControlKind.REPAIRED, LINK, arrived=12, at_ns=sent, sent_at_ns=sent, until_ns=None)
+    effect, reason = answered(stage, one)
+    is_refused = state is RemediationState.DRAINED
+    assert (effect is ControlEffect.REFUSED, "sent 600 s behind its arrival" in reason) == (is_refused, is_refused)
+    assert open_states(stage) == {drain.id: state}
 
 
 def test_an_unknown_subject_has_the_nearest_ids() -> None:

@@ -116,21 +116,6 @@ def test_a_drained_link_is_out_of_service_under_its_new_name(name: str, restarts
     assert list(state_of(stage)["isolations"]["started_ns"]) == [now], "the budget too"
 
 
-@pytest.mark.parametrize("name", RENAMES)
-def test_renamed_uplinks_never_break_the_floor(name: str) -> None:
-    """Two of four uplinks were out at a floor of three."""
-    before, after, now = RENAMES[name]
-    stage = staged(before, capacity_floor=0.75)
-    (drain,) = decisions(stage, finding("p1-l0/u0"))
-    carry_out(stage, drain)
-    stage.set_topology(after)
-    stage.process([port_states_of(after, device) for device in after.links_of])
-    link = next(one for one in after.uplinks_of[now.partition("/")[0].removeprefix("link:")] if one.lower.port == "u1")
-    second = subject_of(after, link.id, finding("p1-l0/u1", t=20))
-    found = [one for one in decisions(stage, second, t=30) if second.id in one.finding_ids]
-    assert [(one.state, one.constraint) for one in found] == [(State.DENIED, "surviving-capacity")]
-
-
 def port_states_of(top: Topology, device: str) -> PortStates:
     ports = tuple(end.port for link in top.links_of[device] for end in (link.lower, link.upper) if end.device == device)
     return replace(
@@ -255,13 +240,3 @@ def test_a_drained_link_that_was_renamed_while_the_snapshot_was_lost_is_out_of_s
     assert out_of_service(restored(stage, after, has_snapshot=False, published=published)) == [
         renamed(after, "p1-l0/u0")
     ]
-
-
-def test_an_answer_to_the_former_name_counts() -> None:
-    """Automation that accepted before the rename answers by the id."""
-    stage = staged(fabric())
-    (drain,) = decisions(stage, finding("p1-l0/u0"))
-    accept(stage, drain)
-    stage.set_topology(fabric({"p1-l0": "leaf9"}))
-    (drained,) = remediations(stage.process([answer(drain)]))
-    assert (drained.state, drained.target.id) == (State.DRAINED, "link:leaf9/u0--s1/p1-l0")

@@ -16,7 +16,6 @@ from streams.wire.models import (
     Endpoint,
     Outcome,
     Remediation,
-    RemediationResult,
     Severity,
     Subject,
 )
@@ -113,21 +112,6 @@ def test_a_report_by_target_does_not_count_after_the_state_was_lost(monkeypatch:
 def _noted(published: list[Remediation], output: Output) -> Output:
     published += remediations([output])
     return output
-
-
-def test_a_kill_switch_holds_for_a_repair_that_is_accepted_before_time_advances() -> None:
-    """The switch and the acceptance may come in one batch."""
-    stage = deciding()
-    (drain,) = decisions(stage, finding(PORT))
-    carry_out(stage, drain)
-    (repair,) = remediations(stage.advance_watermark(at(11)))
-    outputs = stage.process(
-        [
-            Control("stop", ControlKind.KILL_SWITCH),
-            RemediationResult(repair.id, Outcome.ACCEPTED, actor="netbot"),
-        ]
-    )
-    assert [one.state for one in remediations(outputs) if one.id == repair.id] == [State.DENIED]
 
 
 def test_a_failed_drain_of_a_relapse_has_a_cool_down() -> None:

@@ -41,7 +41,6 @@ from tests.fixtures.decide_stage import (
     open_states,
     out_of_service,
     port_states,
-    readings,
     remediations,
     sound,
 )
@@ -217,19 +216,6 @@ def test_a_failing_repair_has_an_end() -> None:
     assert open_states(stage) == {drain.id: State.ESCALATED}
     stage.process([control(ControlKind.REPAIRED, drain.id, 4 * 3600)])
     assert open_states(stage) == {drain.id: State.VERIFYING}
-
-
-def test_a_repair_that_never_helps_has_an_end() -> None:
-    """Without a known next step, too; each repair is reported as done and the errors go on."""
-    stage = deciding()
-    drain, t, repairs = drained(stage), 11.0, 0
-    while t < 4 * DAY and open_states(stage)[drain.id] is not State.ESCALATED:
-        for order in [one for one in orders(advance(stage, t)) if one.state is State.APPROVED]:
-            repairs += 1
-            carry_out(stage, order)
-        stage.process([readings("p1-l0", "u0", t, t + 60, errors=5)])
-        t += 60
-    assert (repairs, open_states(stage)[drain.id]) == (4, State.ESCALATED)
 
 
 @pytest.mark.parametrize("condition", [Condition.LINK_FLAP, Condition.LINK_DOWN])

@@ -32,13 +32,6 @@ def uplinks(device: str) -> list[int]:
     return [number for number in FABRIC if TOP.graph.links[number].lower.device == device]
 
 
-def test_all_candidates_go_if_they_fit() -> None:
-    """Candidates of different leaves and planes do not constrain each other."""
-    candidates = [Candidate(uplinks(leaf)[0], 1) for leaf in ("a-t0-0-0", "a-t0-1-1", "b-t0-0-0")]
-    assert set(select(capacity(), candidates, FLOOR).selected) == set(candidates)
-    assert select(capacity(), [], FLOOR) == ((), ())
-
-
 def test_the_worst_penalty_goes_first() -> None:
     """One uplink of a leaf fits: the worst goes, the others wait in the order of their penalties."""
     first, second, third, fourth = uplinks("a-t0-0-0")

@@ -246,8 +246,3 @@ def test_a_decision_is_published_with_its_reason_and_expiry(mode: str, verdict: 
         == stage.advance_watermark(at(100))
         == []
     )
-
-
-def test_shadow_is_the_default() -> None:
-    """Without configuration no action is taken."""
-    assert DecideParams().mode == "shadow"

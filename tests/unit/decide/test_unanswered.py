@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from streams.decide.fabric_view import LinkTraffic, TrafficRun, extend_traffic
+from streams.decide.fabric_view import LinkTraffic
 from streams.decide.stage import Decide
 from streams.wire.errors import Reject
 from streams.wire.models import (
@@ -17,7 +17,6 @@ from streams.wire.models import (
     Outcome,
     Remediation,
     Severity,
-    Verdict,
 )
 from streams.wire.models import RemediationState as State
 from tests.fixtures.decide_stage import (
@@ -262,17 +261,6 @@ def test_a_failed_drain_is_not_tried_again_for_a_finding_that_is_over() -> None:
     assert (again.state, again.attempt) == (State.APPROVED, 2)
 
 
-def test_the_kill_switch_makes_a_late_acceptance_unknown_and_the_ports_release_it() -> None:
-    """The acceptance was not confirmed, and the link carries on: it is released like any other."""
-    stage = deciding()
-    stage.process(traffic(link_id(), 300, 600, BUSY))
-    (drain,) = decisions(stage, finding(LINK, t=590), t=600)
-    stage.process([Control("stop", ControlKind.KILL_SWITCH)])
-    assert [(one.state, one.verdict) for one in accept(stage, drain)] == [(State.NO_ANSWER, Verdict.REVOKED)]
-    stage.process(traffic(link_id(), 600, 2100, BUSY))
-    assert states(stage, 2100, drain) == [State.FAILED]
-
-
 def test_a_cordon_without_an_answer_stays_unknown() -> None:
     """No port shows a cordon: also with traffic it counts as out of service."""
     stage = deciding()
@@ -285,17 +273,6 @@ def test_a_cordon_without_an_answer_stays_unknown() -> None:
     assert states(stage, 700, cordon) == [State.NO_ANSWER]
     assert states(stage, 4300, cordon) == [State.ESCALATED]
     assert "device:p1-h1" in out_of_service(stage)
-
-
-def test_a_run_of_readings_begins_with_the_traffic() -> None:
-    """A reading that is read twice changes nothing; one without a counter ends the run."""
-    (busy,) = readings("p1-l0", "u0", 0, 60, bps=1e8).readings
-    (idle,) = readings("p1-l0", "u0", 60, 120, bps=99e6).readings
-    first = extend_traffic(None, busy, 1e8)
-    assert first == TrafficRun(True, at(0), at(60), at(60), at(60))
-    assert extend_traffic(first, busy, 1e8) is first
-    assert extend_traffic(first, idle, 1e8) == TrafficRun(False, at(60), at(120), at(120), at(60))
-    assert extend_traffic(first, replace(idle, rx_bytes=None), 1e8) is None
 
 
 def test_the_traffic_of_a_port_that_is_not_read_any_more_is_dropped() -> None:

@@ -287,6 +287,30 @@ def test_maintenance_of_either_end_makes_a_finding_shadow() -> None:
     assert [f.shadow for f in _downs("p1-l1/u0", top=busy)] == [None]
 
 
+@pytest.mark.parametrize("resolved_s", [None, 59, 60])
+def test_a_loss_that_outlasts_its_maintenance_is_paged(resolved_s: float | None) -> None:
+    """It is shadow for ever if it ended in the maintenance, which may be known three minutes after its end."""
+    stage = begun(Attribute(DetectParams()), topology(inventory(maintenance=["p1-l0"], until="1970-01-12T13:47:40Z")))
+    (own,) = last(correlated([down(HOST, 0)], 31))
+    assert [f.shadow for f in _findings_of(stage.process([Episode(own)]))] == [True]
+    assert _findings_of([*stage.advance_watermark(at(60)), *stage.advance_watermark(at(239.9))]) == []
+    outputs: list[Output] = []
+    if resolved_s is not None:
+        resolved = replace(own, revision=own.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(resolved_s))
+        outputs += stage.process([Episode(resolved)])
+    found = last(_findings_of([*outputs, *stage.advance_watermark(at(240)), *stage.advance_watermark(at(300))]))
+    assert [f.shadow for f in found] == [True if resolved_s == 59 else None]
+
+
+def test_a_flap_of_a_maintenance_is_not_paged_before_it_would_have_ended() -> None:
+    """It is open for ten minutes after its last down, which was in the maintenance."""
+    stage = begun(Attribute(DetectParams()), topology(inventory(maintenance=["p1-l0"], until="1970-01-12T13:47:40Z")))
+    (own,) = last(correlated(flaps(HOST, 0, 10, 20), 30))
+    outputs = [*stage.process([Episode(own)]), *stage.advance_watermark(at(959.9))]
+    assert {f.shadow for f in _findings_of(outputs)} == {True}
+    assert [f.shadow for f in _findings_of(stage.advance_watermark(at(960)))] == [None]
+
+
 def test_open_findings_are_published_until_they_are_resolved() -> None:
     """Each revision has the id as its key; a tombstone follows the last."""
     stage = begun(Attribute(DetectParams()))
@@ -344,6 +368,19 @@ def test_the_root_of_a_group_is_critical_only_with_a_child_that_is() -> None:
     assert {f.parent_id for f in (host, critical, second)} == {of_leaf.id}
     assert critical.severity is second.severity is Severity.CRITICAL
     assert (of_spine.severity, of_leaf.severity) == (Severity.WARNING, Severity.CRITICAL)
+
+
+def test_the_next_root_of_a_group_is_critical_with_a_child_that_is() -> None:
+    """The first lost link of a leaf comes back; the next root is a warning, its children do not page."""
+    stage = begun(Attribute(DetectParams()))
+    own = [_lost("p1-l0/d1", 0, 40), _lost("p1-l0/d2", 1), _lost("p1-l0/u0", 2), _lost("p1-l0/u1", 3)]
+    outputs = [output for finding in own for output in stage.process([Episode(finding)])]
+    for second in (60, 90, 91):
+        outputs += stage.advance_watermark(at(second))
+    found = {f.id: f for f in last(_findings_of(outputs))}
+    _, root, *children = (found[finding.id] for finding in own)
+    assert (root.parent_id, {child.parent_id for child in children}) == ("", {root.id})
+    assert {one.severity for one in (root, *children)} == {Severity.CRITICAL}
 
 
 @pytest.mark.parametrize(

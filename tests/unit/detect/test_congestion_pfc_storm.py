@@ -193,6 +193,12 @@ def test_the_root_names_the_job_at_its_origin_and_the_paused_ones() -> None:
     assert "the root of 7 more paused links in 2 pods; job pretrain-70b runs on it" in root.evidence[-1].statement
 
 
+def test_a_storm_of_one_link_is_the_root_of_no_other() -> None:
+    """Its evidence names what its origin runs, and no number of further links."""
+    (root,) = findings(findings_of(SmallWorld(topology=TOP, pausing={PORT: tree()[PORT]})))
+    assert "is not paused by any device; job pretrain-70b runs on it" in root.evidence[-1].statement
+
+
 def test_a_host_that_stalls_exonerates_the_fabric() -> None:
     """The NIC waits for its host's memory while it pauses: the cause of all of it is PCIe."""
     published = findings(findings_of(SmallWorld(topology=TOP, pausing=tree(), pcie_stalled={PORT: tree()[PORT]})))

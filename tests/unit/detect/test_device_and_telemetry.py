@@ -16,6 +16,7 @@ from streams.fabric.topology import Topology
 from streams.wire.models import (
     Cause,
     Condition,
+    Episode,
     EventKind,
     Finding,
     Message,
@@ -372,6 +373,56 @@ def test_a_finding_of_a_device_that_leaves_the_inventory_is_closed() -> None:
 
 def _findings_of(outputs: Sequence[Output]) -> list[Finding]:
     return [o.message for o in outputs if isinstance(o.message, Finding) and o.topic is FINDINGS]
+
+
+def _silences(
+    *silences: tuple[str, float, str], maintenance: Sequence[str] = ()
+) -> tuple[Attribute, dict[str, Finding]]:
+    """Return the stage and its telemetry/stale by device, at 200 s; a silence has a device, a begin and a collector."""
+    until = "1970-01-12T15:00:00+00:00" if maintenance else ""
+    own = begun(Attribute(DetectParams()), topology(inventory(maintenance=maintenance, until=until)))
+    symptoms = [
+        Symptom(device, "", SourceSilence(False, collector, bool(collector)), at(since + 30), at(since), GNMI)
+        for device, since, collector in silences
+    ]
+    outputs = [*own.process(symptoms), *own.advance_watermark(at(200))]
+    return own, {f.subject.id.removeprefix("device:"): f for f in last(_findings_of(outputs))}
+
+
+PLANNED = {
+    "of other collectors": [("p2-h1", 0, "h1"), ("p2-h2", 1, "h2"), ("p1-l0", 20, "c"), ("p1-l1", 21, "c")],
+    "of the same collector": [("p2-h1", 0, "c"), ("p2-h2", 1, "c"), ("p1-l0", 20, "c"), ("p1-l1", 21, "c")],
+}
+
+
+@pytest.mark.parametrize("silences", PLANNED.values(), ids=PLANNED)
+def test_planned_work_does_not_explain_a_dead_collector(silences: Sequence[tuple[str, float, str]]) -> None:
+    """Hosts in maintenance are silent first; the collector's own root is among the devices that are not."""
+    _, found = _silences(*silences, maintenance=["p2-h1", "p2-h2"])
+    assert [found[device].shadow for device, *_ in silences] == [True, True, None, None]
+    root = found["p1-l0"]
+    assert (root.parent_id, root.severity, root.cause) == ("", Severity.CRITICAL, Cause.COLLECTOR)
+    assert found["p1-l1"].parent_id == root.id
+    assert {found["p2-h1"].parent_id, found["p2-h2"].parent_id}.isdisjoint({root.id, found["p1-l1"].id})
+
+
+def test_planned_silence_makes_no_other_silence_critical() -> None:
+    """Three devices in maintenance are a large part of the fabric, and a fourth alone is none."""
+    for maintenance, severity in ((["p2-h1", "p2-h2", "p2-l0"], Severity.WARNING), ([], Severity.CRITICAL)):
+        others = ((device, 0, "") for device in ("p2-h1", "p2-h2", "p2-l0"))
+        _, found = _silences(*others, ("p1-l0", 70, ""), maintenance=maintenance)
+        assert found["p1-l0"].severity is severity
+
+
+def test_the_others_of_a_group_are_evaluated_when_an_outage_explains_its_root() -> None:
+    """Three devices are silent; the first is down, which does not explain why a collector does not read the others."""
+    own, found = _silences(("p2-h1", 0, "h1"), ("p1-l0", 20, "c"), ("p1-l1", 21, "c"))
+    first, root = found["p2-h1"], found["p1-l0"]
+    assert root.parent_id == first.id
+    down = replace(first, id="down", condition=Condition.DEVICE_DOWN, detector="device/down", cause=Cause.UNKNOWN)
+    outputs = [*own.process([Episode(down)]), *own.advance_watermark(at(201))]
+    assert {f.id: f.parent_id for f in last(_findings_of(outputs))} == {"down": "", first.id: "down", root.id: ""}
+    assert found["p1-l1"].parent_id == root.id
 
 
 def test_a_restart_begins_after_the_newest_reading_of_any_source() -> None:

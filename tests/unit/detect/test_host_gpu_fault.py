@@ -1,6 +1,5 @@
 """host/gpu-fault: negative cases first, then the driver's reports of a GPU, and how a fault ends."""
 
-import random
 import re
 from pathlib import Path
 
@@ -22,10 +21,8 @@ from streams.wire.models import (
     Verdict,
 )
 from tests.worlds.host_world import GPUS, HOST, RECOVERED, pcie, xid
-from tests.worlds.live_stages import final_findings, in_order, run, shuffled
 from tests.worlds.measure_stage import UP
 from tests.worlds.observations import after, at, samples
-from tests.worlds.small_fabric import topology
 from tests.worlds.small_world import findings, play
 
 GPU = f"p1-h1/{GPUS[0]}"
@@ -165,6 +162,7 @@ def test_the_words_of_a_line_grade_it_first(code: int, detail: str, severity: Se
         ("amdgpu 0000:68:00.0: amdgpu: socket: 0, die: 1, 2 new deferred hardware errors detected in umc block",
          Severity.WARNING, "2 deferred hardware errors"),
         ("amdgpu 0000:68:00.0: amdgpu: GPU reset(2) failed", Severity.CRITICAL, "its reset failed"),
+        ("amdgpu 0000:68:00.0: amdgpu: GPU reset end with ret = -110", Severity.CRITICAL, "its reset failed"),
         ("amdgpu 0000:68:00.0: amdgpu: GPU reset begin!", Severity.WARNING, "the driver resets it"),
     ],
 )  # fmt: skip
@@ -203,17 +201,6 @@ def test_counted_errors_are_a_fault_without_a_log() -> None:
     """The kernel log may be unreadable; the counter still grows."""
     (own,) = found(*(pcie("p1-h1", t, {}, ecc={GPUS[0]: n}, sequence=t) for t, n in ((100, 7), (110, 9))))
     assert (own.severity, own.evidence[0].observed, after(own.started_at_ns)) == (Severity.WARNING, 2, 110)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_order_of_counts_within_the_lateness_changes_nothing(seed: int) -> None:
-    """A late reading in between divides the growth of two readings, which is not counted twice."""
-    chance, count, emitted = random.Random(seed), 7, list[Message](beats(1500))
-    for t in range(0, 1500, 10):
-        count += chance.randrange(3) * (100 < t < 300 and chance.random() < 0.3)
-        emitted.append(pcie("p1-h1", t, {}, ecc={GPUS[0]: count}, sequence=t))
-    arrived = shuffled(emitted, 18, chance, keep_order=False)
-    assert final_findings(run(arrived, topology())) == final_findings(run(in_order(emitted), topology())) != []
 
 
 def test_the_gravest_of_several_names_it() -> None:

@@ -12,6 +12,7 @@ from lab.world.demo_fabric import DemoShape
 from streams.detect.attribute.stage import Attribute
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
+from streams.fabric.clos import PlanesAt
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     NO_INDEX,
@@ -38,6 +39,7 @@ LIMIT, SET = Metric.GPU_POWER_LIMIT_W, Metric.GPU_POWER_LIMIT_SET_W
 RECOVERIES, ERRORS, CLOCKS = Metric.NVLINK_RECOVERIES, Metric.NVLINK_EFFECTIVE_ERRORS, Metric.GPU_CLOCK_LIMITED_NS
 NVLINK, POWER = Condition.HOST_NVLINK_DEGRADED, Condition.HOST_POWER_CAPPED
 PCI = GPUS[3]
+RAILS = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
 Count = Callable[[float], float]
 """The count of one counter of the fourth GPU by the time."""
 Level = dict[tuple[Metric, int], float]
@@ -72,9 +74,9 @@ class Case(NamedTuple):
     counted: Mapping[tuple[Metric, int], Count] = {}
     boots: Callable[[float], int] = lambda _: 1
 
-    def findings(self, until: int = 1600) -> list[Finding]:
-        """Return the final findings of these readings, every ten seconds."""
-        rounds = range(0, until, 10)
+    def findings(self, until: int = 1600, every: int = 10) -> list[Finding]:
+        """Return the final findings of these readings."""
+        rounds = range(0, until, every)
         return findings(play(gpus(t, self.usual, self.own(t), self.counted, self.boots(t)) for t in rounds))
 
 
@@ -164,6 +166,15 @@ def test_what_is_stated(
     assert (after(own.started_at_ns), resolved) == span
 
 
+def test_a_brake_is_found_however_rarely_the_host_is_read() -> None:
+    """A tenth of each three minutes is one brake; one reading with it is none."""
+    brakes = Case(USUAL_W, counted={(CLOCKS, 3): lambda t: min(max(0, t - 300), 900) * 1e8})
+    (one,) = brakes.findings(3600, every=180)
+    assert (one.condition, after(one.started_at_ns)) == (POWER, 360) and one.status is Status.RESOLVED
+    once = Case(USUAL_W, counted={(CLOCKS, 3): at_times(400, growth=5e9)})
+    assert once.findings(3600, every=180) == []
+
+
 def test_two_states_of_one_gpu_are_one_finding_until_both_are_over() -> None:
     """Links that are back do not end it while the fabric is unhealthy."""
 
@@ -190,8 +201,7 @@ def test_links_that_train_after_a_restart_have_five_minutes(until: int, begins: 
 @pytest.mark.parametrize(("fault", "condition"), [("unlinked", NVLINK), ("capped", POWER)])
 def test_a_slow_rail_of_the_host_is_its_child(fault: str, condition: Condition) -> None:
     """The GPU is the cause of what its rail carries less."""
-    rails = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
-    world = HostWorld(topology=rails, slow={"pod1-host2/mlx5_3": [(200, 800)]})
+    world = HostWorld(topology=RAILS, slow={"pod1-host2/mlx5_3": [(200, 800)]})
     setattr(world, fault, {"pod1-host2/0000:9b:00.0": [(100, 900)]})
     found = findings(play(in_order(recorded(world, 1200)), world.topology))
     (parent,) = (one for one in found if one.condition is condition)
@@ -209,25 +219,29 @@ RAILS_OF_HOST = {
 }
 
 
-@pytest.mark.parametrize(("downs", "condition", "is_named"), RAILS_OF_HOST.values(), ids=list(RAILS_OF_HOST))
-def test_rails_that_fail_with_the_nvlinks_are_named_and_stay_independent(
-    downs: list[Seconds], condition: Condition, is_named: bool
+@pytest.mark.parametrize(("downs", "condition", "is_together"), RAILS_OF_HOST.values(), ids=list(RAILS_OF_HOST))
+def test_nvlinks_and_a_rail_that_fail_together_are_one_incident(
+    downs: list[Seconds], condition: Condition, is_together: bool
 ) -> None:
-    """The finding of the link is as without the NVLinks: it pages and is repaired by itself."""
+    """The rail has the repair, and is the parent; it is as severe as the NVLinks, and names both."""
 
-    def of_link(world: HostWorld) -> tuple[list[Finding], list[Finding]]:
-        own = findings(play(in_order(recorded(world, 1500))))
-        links = [replace(one, revision=0) for one in own if one.condition is condition]
-        return links, [one for one in own if one.condition is NVLINK]
+    def played(world: HostWorld) -> tuple[Finding, Finding | None]:
+        own = findings(play(in_order(recorded(world, 2600)), RAILS))
+        (link,) = (one for one in own if one.condition is condition)
+        return link, next((one for one in own if one.condition is NVLINK), None)
 
-    lost = {f"p1-h1/{PCI}": [(100.0, 900.0)]}
-    links, (nvlink,) = of_link(HostWorld(down={"p1-h1/e0": downs}, unlinked=lost))
-    assert links and links == of_link(HostWorld(down={"p1-h1/e0": downs}))[0]
-    assert all(one.parent_id == "" for one in (nvlink, *links))
-    named = [one.statement for one in nvlink.evidence if one.metric == "group"]
-    rail = f"p1-h1/e0 ({condition.slug})"
-    expected = f"rails of p1-h1 failed within a minute of it: {rail}; they and the GPU share board and power"
-    assert named == ([expected] if is_named else [])
+    lost = {"pod1-host2/0000:9b:00.0": [(100.0, 800.0)]}
+    down = {"pod1-host2/mlx5_3": downs}
+    link, nvlink = played(HostWorld(topology=RAILS, down=down, unlinked=lost))
+    alone, _ = played(HostWorld(topology=RAILS, down=down))
+    assert nvlink is not None
+    assert (link.parent_id, nvlink.parent_id) == ("", link.id if is_together else "")
+    statement = "2 rails and GPUs' NVLinks of pod1-host2 failed within"
+    if is_together:
+        assert link.summary.startswith(statement)
+        assert [one.observed for one in link.evidence if one.metric == "group"] == [2.0]
+    else:
+        assert replace(link, revision=0) == replace(alone, revision=0)
 
 
 LINK = Finding(
@@ -246,18 +260,70 @@ REVISIONS = {
 }
 
 
-@pytest.mark.parametrize(("rails", "is_named"), REVISIONS.values(), ids=list(REVISIONS))
+@pytest.mark.parametrize(("rails", "is_together"), REVISIONS.values(), ids=list(REVISIONS))
 @pytest.mark.parametrize("is_first", [True, False])
-def test_the_order_of_findings_does_not_decide_the_named_rails(
-    rails: list[Finding], is_named: bool, is_first: bool
+def test_the_order_of_findings_does_not_decide_the_parent(
+    rails: list[Finding], is_together: bool, is_first: bool
 ) -> None:
-    """Only lost rails of the same host without a cause of their own are named, once all is known."""
+    """Only a lost rail of the same host without a cause of its own is the parent, once all is known."""
     gpu = Subject("gpu", Endpoint("p1-h1", PCI), role="nvlink")
     nvlink = replace(LINK, id="nvlink", detector="host/nvlink-degraded", condition=NVLINK, subject=gpu,
                      cause=Cause.NVLINK, started_at_ns=at(100))  # fmt: skip
     stage = begun(Attribute(DetectParams()))
     arriving = [nvlink, *rails] if is_first else [*rails, nvlink]
-    newest = {o.message.id: o.message for one in arriving for o in stage.process([Episode(one, (one.started_at_ns,))])
-              if isinstance(o.message, Finding)}  # fmt: skip
-    assert ("group" in {one.metric for one in newest["nvlink"].evidence}) is is_named
-    assert {one.parent_id for one in newest.values()} == {""}
+    outputs = [out for one in arriving for out in stage.process([Episode(one, (one.started_at_ns,))])]
+    outputs += stage.advance_watermark(at(120))
+    newest = {out.message.id: out.message for out in outputs if isinstance(out.message, Finding)}
+    assert newest["nvlink"].parent_id == ("rail" if is_together else "")
+    assert newest.get("rail", nvlink).parent_id == ""
+
+
+def test_nvlinks_that_stay_degraded_long_after_the_rail_is_up_again_are_independent() -> None:
+    """The NVLinks count as open for ten minutes after their end, and the rail explains them as long as both were."""
+    lost = {"pod1-host2/0000:9b:00.0": [(100.0, 1500.0)]}
+    world = HostWorld(topology=RAILS, down={"pod1-host2/mlx5_3": [(110.0, 200.0)]}, unlinked=lost)
+    found = [one for one in play(in_order(recorded(world, 1600)), RAILS) if isinstance(one, Finding)]
+    parents = [one.parent_id for one in found if one.condition is NVLINK]
+    (link,) = {one.id for one in found if one.condition is DOWN}
+    assert link in parents and parents[-1] == ""
+
+
+@pytest.mark.parametrize("condition", [NVLINK, POWER], ids=["nvlink", "power"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_slow_host_is_the_child_of_its_gpu(condition: Condition, is_first: bool) -> None:
+    """Whichever is known first; the jobs of the host wait for the GPU."""
+    gpu = replace(LINK, id="gpu", detector=condition.slug, condition=condition, cause=Cause.POWER)
+    slow = replace(LINK, id="slow", detector="rail/degraded", condition=Condition.RAIL_DEGRADED, cause=Cause.HOST)
+    gpu = replace(gpu, subject=Subject("gpu", Endpoint("p1-h1", PCI), role="gpu"), started_at_ns=at(100))
+    slow = replace(slow, subject=Subject("device:p1-h1", Endpoint("p1-h1"), role="host"), started_at_ns=at(180))
+    stage = begun(Attribute(DetectParams()))
+    arriving = [gpu, slow] if is_first else [slow, gpu]
+    outputs = [out for one in arriving for out in stage.process([Episode(one, (one.started_at_ns,))])]
+    newest = {out.message.id: out.message for out in outputs if isinstance(out.message, Finding)}
+    assert (newest["slow"].parent_id, newest["gpu"].parent_id) == ("gpu", "")
+
+
+@pytest.mark.parametrize("has_job", [True, False])
+def test_a_rail_that_keeps_a_plane_is_as_severe_as_the_nvlinks_that_failed_with_it(has_job: bool) -> None:
+    """A warning mutes no page of its child."""
+    shape = DemoShape(pods=1, hosts=3, planes=8, spines=1, uplinks=1, planes_at=PlanesAt.NICS)
+    fabric = demo_fabric.inventory(shape, at(0))
+    top = Topology(fabric if has_job else replace(fabric, jobs=()))
+    gpu = {"pod1-host2/0000:9b:00.0": [(100.0, 900.0)]}
+    port = top.uplinks_of["pod1-host2"][0].lower.port
+    world = HostWorld(topology=top, down={f"pod1-host2/{port}": [(110.0, 900.0)]}, unlinked=gpu)
+    found = [one for one in play(in_order(recorded(world, 900)), top) if isinstance(one, Finding)]
+    last = {one.condition: one for one in found}
+    expected = Severity.CRITICAL if has_job else Severity.WARNING
+    assert (last[DOWN].severity, last[NVLINK].severity) == (expected, expected)
+    assert last[NVLINK].parent_id == last[DOWN].id
+
+
+def test_nvlinks_of_a_rail_that_is_explained_by_others_are_independent() -> None:
+    """Three links that a leaf loses are one case; the NVLinks of one of the hosts do not belong to it."""
+    down = {f"pod1-host{host}/mlx5_3": [(110.0, 900.0)] for host in (1, 2, 3)}
+    world = HostWorld(topology=RAILS, down=down, unlinked={"pod1-host2/0000:9b:00.0": [(100.0, 900.0)]})
+    found = findings(play(in_order(recorded(world, 900)), RAILS))
+    (nvlink,) = (one for one in found if one.condition is NVLINK)
+    assert nvlink.parent_id == ""
+    assert [one.parent_id for one in found if one.condition is DOWN].count("") == 1

@@ -74,6 +74,21 @@ def test_records_without_a_valid_mac_are_a_finding_beside_a_loss_of_the_same_inp
     assert one.evidence[0].statement == f"10 records of {TOPIC}/3 from offset 10 on have no valid MAC, last: {reason}"
 
 
+def test_input_that_is_not_read_in_time_is_one_finding_with_its_age() -> None:
+    """The newest report of each partition counts, and the partition that is furthest behind is named."""
+    reports = [
+        replace(loss(9, 0, t, partition), behind_ns=age * 10**9)
+        for t, partition, age in ((1, 0, 70), (2, 1, 90), (61, 0, 95), (62, 1, 120))
+    ]
+    found = findings(reports, until=400)
+    opened, last = found[0], found[-1]
+    assert (opened.status, last.status, {one.id for one in found}) == (Status.OPEN, Status.RESOLVED, {opened.id})
+    assert (last.subject.id, last.severity, last.cause) == (f"input:measure/{TOPIC}", Severity.WARNING, Cause.UNKNOWN)
+    assert last.summary == f"measure is 120 s behind in {TOPIC}"
+    assert [one.observed for one in last.evidence] == [120, 95]
+    assert last.resolved_at_ns == at(362)
+
+
 def test_losses_far_apart_are_two_findings_and_a_new_topic_is_named() -> None:
     """The evidence of a topic that was deleted states that what was unread of it is not counted."""
     found = findings([loss(80, 70, 1), loss(0, 0, 400, again=True)], until=405)

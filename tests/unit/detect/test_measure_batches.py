@@ -185,7 +185,7 @@ def _cell(
         return None
     last[cell] = (at_ns, value)
     row_time = at_ns + (message.row_delay_us[row] * 1000 if message.row_delay_us else 0)
-    if metric in _COUNTS and before is not None and value > before:
+    if metric in _COUNTS and before is not None and 0 < value - before < 1000:
         return message.device, name, _COUNTS[metric], row_time, since_ns, value - before
     if metric in _STATES and (before is None or (before > 0) != (value > 0)):
         kind = _STATES[metric][value > 0]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder
 from streams.detect.measure.storage.reading_history import ReadingHistory, unpack_history
+from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from tests.worlds.measure_stage import DOWNS, UP, stage
 from tests.worlds.observations import samples
@@ -31,6 +32,19 @@ def test_what_is_read_back_is_written_the_same_again() -> None:
     other = stage()
     other.restore(state)
     assert other.snapshot() == state
+
+
+def test_the_ports_of_a_new_device_take_one_number_while_all_move() -> None:
+    """The snapshot of 512 ports that moved in each of a few readings has no state of each port."""
+
+    def size(count: int) -> int:
+        own, ports = stage(), [f"d{n}" for n in range(512)]
+        for t in range(count):
+            grown: dict[str, float | None] = dict.fromkeys(ports, 10**9 * t)
+            own.process([samples("p1-l0", 10 * t, {Metric.RX_BYTES: grown, Metric.TX_BYTES: grown})])
+        return len(own.snapshot())
+
+    assert size(4) < size(12) + 100  # after twelve readings nothing is known of a port but that it moves
 
 
 def test_a_snapshot_of_another_schema_is_refused() -> None:

@@ -192,13 +192,6 @@ def test_errors_that_are_sent_are_those_of_a_plain_model(messages: list[Samples]
     assert sorted(outputs) == sorted(expected)
 
 
-@settings(max_examples=30)
-@given(st.lists(st.integers(0, 2**64 - 2), min_size=2, max_size=15))
-def test_a_counter_that_only_falls_sends_nothing(values: list[int]) -> None:
-    """However often it is reset, and to whatever."""
-    assert windows(stage(), counted(sorted(values, reverse=True))) == []
-
-
 def test_a_window_is_no_shorter_than_the_lateness() -> None:
     """Else two windows of a device could be open at once, for which nothing is kept."""
     with pytest.raises(ValueError, match="lateness_s"):
@@ -206,10 +199,28 @@ def test_a_window_is_no_shorter_than_the_lateness() -> None:
 
 
 def test_absent_is_not_zero() -> None:
-    """A window in which a counter was not read does not show that it did not grow."""
-    found = windows(stage(), counted([2, 2, 3, 3, 3, 4, None, None, None, None, 4, 4, 4]))
-    assert brief(found)[:4] == [(20.0, 1.0), (80.0, 1.0), (140.0, None), (200.0, None)]
+    """A window in which a counter was not read does not show that it did not grow; nothing read is no window."""
+    counts = [2, 2, 3, 3, 3, 4, None, None, None, None, 4, 4, 4, 4]
+    assert brief(windows(stage(), counted(counts))) == [(20.0, 1.0), (80.0, 1.0), (260.0, 0.0)]
+    beside = [samples("p1-l0", -T0_IN_WINDOW + n * 30, {FCS: {"d1": count}, POWER: {"d1": -3.0}})
+              for n, count in enumerate(counts)]  # fmt: skip
+    assert brief(windows(stage(), beside))[:4] == [(20.0, 1.0), (80.0, 1.0), (140.0, None), (200.0, None)]
     assert ABSENT_COUNTER == 2**64 - 1
+
+
+@pytest.mark.parametrize("is_row_missing", [True, False])
+@pytest.mark.parametrize(("metric", "bad"), [(FCS, [4, 8, 12, 16]), (BER, [1e-4] * 4)])
+def test_a_port_that_is_not_read_beside_others_has_no_windows(
+    metric: Metric, bad: Sequence[float], is_row_missing: bool
+) -> None:
+    """As of a walk that ends early: the last reading of d1 is neither a standstill nor one more bad minute."""
+    unread: dict[str, float | None] = {} if is_row_missing else {"d1": None}
+    cells: list[dict[str, float | None]] = [{"d1": value, "d2": 0} for value in bad]
+    cells += [{**unread, "d2": 0}] * 16
+    messages = [samples("p1-l0", -T0_IN_WINDOW + W * n, {metric: own}) for n, own in enumerate(cells)]
+    found = [w for w in windows(stage(), messages) if w.port == "d1"]
+    assert after(found[-1].begin_ns) == -T0_IN_WINDOW + W * (len(bad) - 1)
+    assert all(metric in w.metric for w in found)
 
 
 def _rails(rates: Sequence[float], turns: int = 40, far: float = 1.0) -> list[Message]:
@@ -226,6 +237,15 @@ def _rails(rates: Sequence[float], turns: int = 40, far: float = 1.0) -> list[Me
 def _compared(own: Measure, messages: Sequence[Message]) -> list[PeerWindow]:
     outputs = [o for message in messages for o in own.process([message])]
     return [o.message for o in outputs if isinstance(o.message, PeerWindow)]
+
+
+def test_a_rail_that_is_not_read_beside_others_is_not_slow() -> None:
+    """As of a read that ends early: its bytes are unknown, and it is not compared."""
+    ports = [("e0",) if 10 <= n < 30 else ("e0", "e1") for n in range(40)]
+    messages = [
+        samples("p1-h1", 20 * n, {Metric.TX_BYTES: dict.fromkeys(own, 2e11 * n)}) for n, own in enumerate(ports)
+    ]
+    assert _compared(stage(), messages) == []
 
 
 def test_a_host_is_sent_when_one_of_its_rails_is_slow_and_ten_windows_after() -> None:

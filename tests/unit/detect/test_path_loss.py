@@ -13,6 +13,7 @@ from streams.detect.detectors.path_loss.flows import FlowName, PathParams
 from streams.detect.detectors.path_loss.localize import localize
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
+from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.replay.score import Truth, score
 from streams.wire.models import (
@@ -220,6 +221,22 @@ def test_a_link_that_goes_down_beside_a_lost_flow_of_its_rail_explains_none_of_t
     assert (lost.started_at_ns, lost.resolved_at_ns) == (at(100), at(600))
     rails = {one.subject.id for one in own if one.condition is Condition.RAIL_UNREACHABLE}
     assert rails <= {f"rail:{port}", "rail:pod1-host1/mlx5_0"}
+
+
+@pytest.mark.parametrize(
+    ("port", "share"), [("pod1-host3/mlx5_3", 0.5), ("pod1-host5/mlx5_0", 0.3), ("pod1-host4/mlx5_3", 0.25)]
+)
+def test_a_lost_flow_beside_or_behind_a_lossy_link_is_one_finding(port: str, share: float) -> None:
+    """The losses of a link at a switch of the flow, or of its target, are no reason why it loses all probes."""
+    dropping = {LINK: (1.0, [(100, 500)]), port: (share, [(50, 560)])}
+    own = [one for one in found(world(dropping=dropping, one_flow=frozenset({LINK}))) if not one.parent_id]
+    at_flow, beside = (FABRIC.link_at(Port(*name.split("/", 1))) for name in (LINK, port))
+    assert at_flow is not None
+    assert beside is not None
+    assert sorted(one.subject.id for one in own) == sorted([at_flow.id, beside.id])
+    (flow,) = (one for one in own if one.subject.id == at_flow.id)
+    assert (flow.started_at_ns, flow.resolved_at_ns) == (at(100), at(500))
+    assert (flow.detected_at_ns or 0) <= at(130)
 
 
 def test_reports_of_a_clock_that_is_set_back_are_no_silence() -> None:

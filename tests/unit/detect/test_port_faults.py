@@ -5,16 +5,17 @@ from dataclasses import replace
 import pytest
 
 from streams.detect.evidence.link_history import LinkHistory
-from streams.detect.evidence.subjects import port_subject
+from streams.detect.evidence.subjects import device_subject, part_subject, port_subject
 from streams.detect.measure.stage import Measure
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
+from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, EventKind, Finding, Source, Symptom
 from streams.wire.symptoms import Fault, GpuXid, PortFault
 from tests.worlds.measure_stage import stage, symptoms_of
 from tests.worlds.observations import HOST, LEAF, NIC, at, correlated, down, event, flaps, last, samples, up
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import inventory, topology
 
 
 def fault(
@@ -125,6 +126,19 @@ def test_a_fault_is_evidence_for_a_flap() -> None:
     (found,) = last(correlated([*flaps(HOST, 0, 60, 120), fault(LEAF, 61, Fault.DAMPED)], 900))
     assert (found.condition, found.cause) == (Condition.LINK_FLAP, Cause.UNKNOWN)
     assert statement_of(found, "dampens the port")
+
+
+def test_subjects_have_racks_and_labels() -> None:
+    """Of both ends of a link, and of one device; without them there is no location."""
+    known = inventory()
+    racked = {"p1-h1": "A12 U3", "p1-l0": "A14"}
+    devices = tuple(one._replace(rack=racked.get(one.name, "")) for one in known.devices)
+    links = tuple(one._replace(label="PP3/12") for one in known.links)
+    top, port = Topology(replace(known, devices=devices, links=links)), Port("p1-h1", "e0")
+    assert port_subject(top, port).location == "p1-h1 in rack A12 U3, p1-l0 in rack A14, label PP3/12"
+    assert part_subject(top, "p1-h1", "gpu0", "gpu").location == "p1-h1 in rack A12 U3"
+    assert device_subject(top, "p1-l0").location == "p1-l0 in rack A14"
+    assert port_subject(topology(), port).location == device_subject(topology(), "p1-l0").location == ""
 
 
 def test_a_fault_that_repeats_does_not_drive_out_the_transitions() -> None:

@@ -10,6 +10,7 @@ from streams.detect.measure.storage.column_store import Column
 from streams.fabric.catalogue import Metric
 from streams.replay.backtest import Recording, run
 from streams.wire.models import Condition, EventKind, Message, Source, Symptom
+from streams.wire.symptoms import CounterGrowth
 from tests.recordings import DATA
 from tests.worlds.measure_stage import stage, symptoms_of
 from tests.worlds.observations import Cells, after, at, event, samples
@@ -49,6 +50,78 @@ def test_a_counter_that_was_not_refreshed_is_unknown_and_not_zero(messages: list
     assert ("PAUSE_RECEIVED_BEGAN" in {s.kind.name for s in symptoms_of(stage(), messages)}) is is_storm
 
 
+PORTS = [f"d{port}" for port in range(8)]
+"""Four line cards of two ports; the last port of all is idle except for LLDP."""
+
+
+def line_cards(
+    phases: Sequence[int], *, refresh_s: int = 30, storm: tuple[int, int] = (0, 0), idle: bool = False
+) -> Iterator[Message]:
+    """Yield readings every 10 s of line cards that refresh their bytes in different phases, and pause throttles.
+
+    Nothing leaves d0 in a storm, during which its peer pauses it all the time. It is idle before, if so given.
+    """
+    start, end = storm
+    for t in range(0, 800, 10):
+        received: dict[str, float | None] = {}
+        sent: dict[str, float | None] = {}
+        for number, port in enumerate(PORTS):
+            phase = phases[number // 2]
+            seen = (t - phase) // refresh_s * refresh_s + phase
+            grown = 0 if idle and number == 0 else seen * 60 * GBPS if number < 7 else t // 30 * 300
+            in_storm = min(max(seen - start, 0), end - start) if number == 0 and not idle else 0
+            received[port], sent[port] = 10**15 + grown, 10**15 + grown - in_storm * 60 * GBPS
+        paused: dict[str, float | None] = dict.fromkeys(PORTS[1:7], t * 850_000.0)
+        paused["d0"] = min(max(t - start, 0), end - start) * 1e6
+        speeds = dict.fromkeys(PORTS, 400e9)
+        indexed: Cells = {(RX, -1): received, (TX, -1): sent, (PAUSED, 3): paused, (Metric.SPEED_BPS, -1): speeds}
+        yield samples("p1-l0", t, {}, indexed=indexed)
+
+
+@pytest.mark.parametrize("phases", [(0, 0, 0, 0), (0, 10, 0, 10), (0, 10, 20, 10)], ids=str)
+@pytest.mark.parametrize("refresh_s", [10, 20, 30, 60])
+def test_line_cards_that_refresh_in_different_phases_are_no_storm(phases: Sequence[int], refresh_s: int) -> None:
+    """A port that moves does not show that the ports of other line cards were refreshed."""
+    assert [s.kind.name for s in symptoms_of(stage(), list(line_cards(phases, refresh_s=refresh_s)))] == []
+
+
+@pytest.mark.parametrize("restored_after", [0, 4, 35])
+@pytest.mark.parametrize("idle", [False, True])
+@pytest.mark.parametrize(("phases", "refresh_s"), [((0, 0, 0, 0), 10), ((0, 0, 0, 0), 30), ((0, 10, 20, 10), 30)])
+def test_a_storm_is_found_whatever_the_phases(
+    phases: Sequence[int], refresh_s: int, idle: bool, restored_after: int
+) -> None:
+    """A storm at a busy port or at an idle one is found by the second refresh, and its end by the next one.
+
+    Also if a snapshot is read after so many readings.
+    """
+    messages, own = list(line_cards(phases, refresh_s=refresh_s, storm=(400, 600), idle=idle)), stage()
+    found = symptoms_of(own, messages[:restored_after])
+    if restored_after:
+        data, own = own.snapshot(), stage()
+        own.restore(data)
+    found += symptoms_of(own, messages[restored_after:])
+    assert [(s.kind.name, s.port) for s in found] == [("PAUSE_RECEIVED_BEGAN", "d0"), ("PAUSE_RECEIVED_ENDED", "d0")]
+    began, ended = (s.at_ns for s in found)
+    assert at(410) <= began <= at(410 + 2 * refresh_s)
+    assert at(600) < ended <= at(600 + 2 * refresh_s)
+
+
+def test_storms_that_repeat_at_one_port_are_no_slow_counter() -> None:
+    """A port stands still in each storm, but no other port stands still and moves with it."""
+    messages: list[Message] = []
+    sent = 0
+    for t in range(0, 400, 10):
+        in_storm = t >= 200 and t % 30 != 0
+        sent += 0 if in_storm else 10**10
+        bytes_of = dict.fromkeys(PORTS[1:], 10**15 + t * GBPS) | {"d0": 10**15 + sent}
+        cells: Cells = {(RX, -1): bytes_of, (TX, -1): bytes_of, (PAUSED, 3): {"d0": max(0, t - 190) * 1e6}}
+        cells[Metric.SPEED_BPS, -1] = dict.fromkeys(PORTS, 400e9)
+        messages.append(samples("p1-l0", t, {}, indexed=cells))
+    found = [s for s in symptoms_of(stage(), messages) if s.kind.name == "PAUSE_RECEIVED_BEGAN"]
+    assert [after(s.at_ns) for s in found] == [200, *range(220, 400, 30)]
+
+
 @pytest.mark.parametrize(
     ("received", "ups"),
     [
@@ -59,11 +132,16 @@ def test_a_counter_that_was_not_refreshed_is_unknown_and_not_zero(messages: list
     ],
 )
 def test_a_port_that_receives_frames_has_a_carrier_whatever_it_reports(received: Sequence[int], ups: list[int]) -> None:
-    """A standby member of a LAG may report down; two readings with frames from it show its carrier."""
-    total, messages = 10**9, [samples("p1-l0", t, {UP: {"d1": 1}, RX: {"d1": 10**9}}) for t in (80, 90)]
-    for n, grown in enumerate(received):
+    """A standby member of a LAG may report down; two readings with frames from it show its carrier.
+
+    Another port in use shows that the device refreshes its counters for each reading.
+    """
+    total = 10**9
+    messages: list[Message] = []
+    for t, (state, grown) in enumerate([(1, 0), (1, 0), *((0, grown) for grown in received)]):
         total += grown
-        messages.append(samples("p1-l0", 100 + 10 * n, {UP: {"d1": 0}, RX: {"d1": total}}))
+        cells: dict[Metric, dict[str, float | None]] = {UP: {"d1": state}, RX: {"d1": total, "d2": t * 10**9}}
+        messages.append(samples("p1-l0", 80 + 10 * t, cells))
     found = symptoms_of(stage(), messages)
     assert [after(s.at_ns) for s in found if s.kind.name == "CAME_UP"] == ups
     downs = [after(s.at_ns) for s in found if s.kind.name == "WENT_DOWN"]
@@ -171,3 +249,13 @@ CONDITIONS = (
     "CONGESTION_INCAST", "CONGESTION_PFC_STORM", "LINK_FLAP", "LINK_DOWN", "LINK_MISCABLED", "DEVICE_DOWN",
     "TELEMETRY_STALE", "CONGESTION_COLLAPSE", "CONGESTION_IMBALANCE", "RAIL_DEGRADED",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1)], ids=["in order", "late"])
+@pytest.mark.parametrize("jump", [2**63, 2**64 - 3, 10**6])
+def test_a_counter_that_jumps_was_set(jump: int, order: Sequence[int]) -> None:
+    """A link does not go down a thousand times a second; a counter that fell below zero has such a growth."""
+    values = (5, jump, jump + 1)
+    messages = [samples("p1-l0", n * 10, {Metric.LINK_DOWN_EVENTS: {"d1": v}}) for n, v in enumerate(values)]
+    found = [one.payload for one in symptoms_of(stage(), [messages[place] for place in order])]
+    assert {one.growth for one in found if isinstance(one, CounterGrowth)} == {1}

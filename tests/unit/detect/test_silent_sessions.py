@@ -12,7 +12,7 @@ from streams.fabric.ids import Port
 from streams.wire.models import Condition, Finding, Samples, Source, Status, Symptom
 from streams.wire.symptoms import Fault, PortFault, SourceSilence
 from tests.worlds.observations import GNMI, after, at, correlated, down, last, off, on, restarted, samples, up
-from tests.worlds.small_fabric import topology
+from tests.worlds.small_fabric import inventory, topology
 from tests.worlds.small_world import findings, play
 
 LEAF, SPINE = "p1-l0/u0", "s1/p1-l0"
@@ -103,6 +103,14 @@ def test_all_stages_find_it_from_the_gauge() -> None:
     """From the readings of one end to a finding of the link."""
     (found,) = findings(play(readings(), topology()))
     assert (found.condition, found.status) == (Condition.PATH_LOSS, Status.RESOLVED)
+
+
+def test_a_session_that_stays_down_after_a_maintenance_is_paged() -> None:
+    """It is shadow until the maintenance of one end is over."""
+    known = topology(inventory(maintenance=["p1-l0"], until="1970-01-12T13:53:20Z"))
+    revisions = [one for one in play(readings(), known) if isinstance(one, Finding)]
+    assert {one.condition for one in revisions} == {Condition.PATH_LOSS}
+    assert [revisions[0].shadow, revisions[-1].shadow] == [True, None]
 
 
 def test_the_address_of_a_neighbor_is_resolved_to_the_port_that_leads_to_it() -> None:

@@ -104,6 +104,16 @@ def test_a_host_without_a_job_has_no_peers() -> None:
     assert emitted(rates(slow(0.5)), TOP) != []
 
 
+def test_a_host_that_slows_after_others_of_its_job_were_not_read_has_no_role() -> None:
+    """They were compared in three windows of the first five, and the host was like them."""
+
+    def rows_of(host: str, n: int) -> Row:
+        return {"rails": 0} if host in JOB[2:4] and 3 <= n < 7 else slow(0.6)(host, n)
+
+    (found,) = last(emitted(rates(rows_of)))
+    assert found.summary.startswith(f"{BAD} is slow on all rails")
+
+
 SOME: dict[str, tuple[RowsOf, Cause, Severity, str]] = {
     "it carries less": (
         slow(0.6), Cause.HOST, Severity.INFO, "is slow on all rails: 120.0 Gb/s a rail, 60% of the 201.0 Gb/s"),

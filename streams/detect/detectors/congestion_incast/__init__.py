@@ -400,6 +400,7 @@ DETECTOR = Detector(
         "infiniband": "no marks, no drops and no pause: the ports before it wait for credits, as in every burst",
     },
     fabric=FabricSide(  # never CRITICAL (DETECTION 3a); adds senders and victims in other pods
+        is_shown_by_one_end=True,
         capacity=CapacityEffect.NONE,
         evaluator=FabricEvaluator(
             OtherPodsState, add_message, on_published=add_published, incomplete=incomplete, complete=complete

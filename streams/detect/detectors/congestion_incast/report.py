@@ -12,10 +12,10 @@ from streams.detect.evidence.episodes import Conclusion, confidence_of, evidence
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.probe_delays import DelayPeriod, ProbeDelays
 from streams.detect.evidence.spells import LinkSpells, Spell, SpellRun
-from streams.detect.evidence.subjects import subject_ends
+from streams.detect.evidence.subjects import link_coverage
 from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
 from streams.fabric.intervals import Interval
-from streams.wire.models import BlastRadius, Cause, Coverage, Evidence, Subject, Symptom, SymptomsReplaced
+from streams.wire.models import BlastRadius, Cause, Evidence, Subject, Symptom, SymptomsReplaced
 from streams.wire.symptoms import CongestionState, IncastBegan, IncastReason, LinkFullBegan
 
 
@@ -133,7 +133,6 @@ def conclusion(
     """Return the episode of an incast; `delays` are those of probes from and to its rail."""
     subject, run = incast.link.subject, incast.run
     free_ns, reporters = run.over_ns(ns(params.quiet_s)), run.reporters
-    missing = tuple(f"{e.device}/{e.port}" for e in subject_ends(subject) if e not in reporters)
     worst = max(run, key=_weight)
     cable = context.topology.links.get(subject.id)
     span = run.begin_ns, run.end_ns
@@ -150,7 +149,7 @@ def conclusion(
             *found,
         ),
         confidence=confidence_of(reporters),
-        coverage=Coverage(seen=len(reporters), expected=2, missing=missing),
+        coverage=link_coverage(subject, reporters),
         blast_radius=BlastRadius(hosts=victims) if victims else None,
     )  # fmt: skip
 

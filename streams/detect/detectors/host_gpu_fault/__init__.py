@@ -79,6 +79,7 @@ class XidMonitor(Monitor):
     """Finds Xids; it has no state."""
 
     name = "xids"
+    previews_events = True
 
     def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
         if event.kind not in _KINDS or not event.port:

@@ -163,7 +163,7 @@ def _row(code: int, unit: str, severity: str, reason: int, status: int) -> LineR
 _AMD = re.compile(
     r"^amdgpu \S{1,20}: (?:amdgpu: )?(?:.{0,80}?\b(?P<count>[1-9]\d{0,9}) new )?"
     r"(?:.{0,20}?\b(?P<kind>uncorrectable|correctable|deferred) hardware error"
-    r"|GPU reset(?: (?P<begin>begin)|\(\d{1,9}\) (?P<end>failed|succeeded)))",
+    r"|GPU reset(?: (?P<begin>begin)| (?P<failed>end with ret = -\d)|\(\d{1,9}\) (?P<end>failed|succeeded)))",
     re.ASCII,
 )
 
@@ -175,13 +175,13 @@ def is_amd(message: str) -> bool:
 
 def _amd_report(message: str) -> GpuReport:
     line = _AMD.match(message)
-    kind, begin, end = (line["kind"], line["begin"], line["end"]) if line else ("", "", "")
+    kind, begin, end, failed = line.group("kind", "begin", "end", "failed") if line else ("", "", "", "")
     count = f"{line['count']} " if line and line["count"] else ""
     if kind == "uncorrectable":
         return GpuReport(Grade.UNCORRECTABLE, f"{count}uncorrectable hardware errors", Cause.GPU)
     if kind:
         return GpuReport(Grade.CORRECTED, f"{count}{kind} hardware errors", Cause.GPU)
-    if end == "failed":
+    if failed or end == "failed":
         return GpuReport(Grade.UNCORRECTABLE, "its reset failed", Cause.GPU)
     return GpuReport(Grade.CONTAINED if begin else Grade.NONE, "the driver resets it", Cause.GPU)
 

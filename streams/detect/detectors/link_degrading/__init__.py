@@ -290,6 +290,8 @@ DETECTOR = Detector(
     job_domain=JobDomain.NETWORK,
     lemon=FaultOf.LINK,
     hidden_in={},
-    fabric=FabricSide(link_fault_rank=2, group_keys=part_keys, is_critical=_is_critical),
+    fabric=FabricSide(
+        is_shown_by_one_end=True, link_fault_rank=2, group_keys=part_keys, is_critical=_is_critical,
+    ),
     pod=_RULES.pod_side(),
-)
+)  # fmt: skip

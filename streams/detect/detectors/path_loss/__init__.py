@@ -103,9 +103,10 @@ def _statements(params: PathParams, suspect: Suspect) -> list[ProbeStatement]:
         )
         text = (
             f"{suspect.lost} of {suspect.sent} probes from {flow.source} to {flow.target}, source port"
-            f" {flow.source_port}, are lost; other flows over the same links and hosts are not; {where}"
+            f" {flow.source_port}, are lost; of those of other flows over a same link or host at most"
+            f" {suspect.others:.1%}; {where}"
         )
-        return [ProbeStatement(text, device, port, suspect.lost / max(1, suspect.sent), params.healthy_ratio)]
+        return [ProbeStatement(text, device, port, suspect.lost / max(1, suspect.sent), suspect.others)]
     where = f"into {suspect.element}" if port else f"through {device}"
     text = f"{suspect.lost} of {suspect.sent} probes {where} are lost, of {suspect.flows} flows"
     lines = [ProbeStatement(text, device, port, suspect.lost / max(1, suspect.sent), params.noise)]
@@ -276,12 +277,8 @@ def _evaluate_sessions(
 
 def _silent_spans(params: PathParams, context: Context, history: LinkHistory) -> Iterator[Interval]:
     """Yield the downs of a session without an explanation at the ends of the link."""
-    ends = history.ends()
-    devices = {end.device for end in ends}
     downs = merge_intervals(session_downs(history))
-    if not downs or context.topology.maintenance_until_ns(devices) > downs[-1][0]:
-        return
-    excused = list(_excuses(params, context, history))
+    excused = list(_excuses(params, context, history)) if downs else []
     for span in downs:
         if not _is_of_device(context, history, span):
             yield from _without(span, excused)

@@ -33,13 +33,12 @@ class PathParams(Thresholds):
     bad_ratio: ClassVar[float] = 1e-3
     """The loss from which a link is bad: NetBouncer (NSDI'19)."""
     chance: ClassVar[float] = 1e-6
-    """The highest probability that noise alone loses as many: 43,200 windows of 5 days with one wrong link in 23."""
+    """The highest probability that noise alone loses as many: 43,200 windows of 5 days with one wrong link in 23. Also
+    that the losses of other flows explain those of a lost flow."""
     lost_ratio: ClassVar[float] = 0.9
     """Share of lost probes from which a rail, or a switch, counts as losing all; as in `[detect.unreachable]`."""
     flow_losses: ClassVar[int] = 5
     """Consecutive losses from which a single flow is lost while others cross its links (choice)."""
-    healthy_ratio: ClassVar[float] = 0.01
-    """Links beside a lost flow lose less of the other flows than this."""
     max_stalls: ClassVar[int] = 0
     """Stalls of a prober in a window above which its report does not count. CPU overload was the main reason of false
     findings at R-Pingmesh (SIGCOMM'24)."""

@@ -46,6 +46,8 @@ class Suspect:
     flow: FlowName | None = None
     """The flow, if only this one is lost."""
     is_located: bool = True
+    others: float = 0.0
+    """The highest share of the other probes over a link, switch or host of the flow that are lost."""
 
 
 @dataclass(slots=True)
@@ -180,19 +182,20 @@ def _unreached_rails(params: PathParams, flows: Iterable[LossyFlow], sent: _Sent
 
 
 def _lost_flows(params: PathParams, flows: Sequence[LossyFlow], sent_in: Mapping[int, _Sent]) -> list[Suspect]:
-    """Return the flows lost in two windows in which all other flows over their links and hosts are not lost.
+    """Return the flows lost in two windows in which the losses of others over their links and hosts do not explain it.
 
-    More may be lost in its other windows: a link that also goes down did not cause the former losses.
+    The more probes in a row a flow loses, the more may others lose. Its other windows do not count: a link that also
+    goes down did not cause the former losses.
     """
     by_name: dict[FlowName, list[LossyFlow]] = defaultdict(list)
     for flow in flows:
         by_name[flow.name].append(flow)
     least = params.min_windows - 1
-    out = {
-        name: [one for one in own if one.is_lost and one.lost_run >= params.flow_losses]
-        for name, own in by_name.items()
-    }
-    lost = {name: windows for name, windows in out.items() if len(windows) >= least}
+
+    def lost_in(windows: Iterable[LossyFlow]) -> int:
+        return sum(one.is_lost and one.lost_run >= params.flow_losses for one in windows)
+
+    lost = {name: own for name, own in by_name.items() if lost_in(own) >= least}
     if not lost:
         return []
     other_lost: Counter[tuple[int, str]] = Counter()
@@ -204,24 +207,26 @@ def _lost_flows(params: PathParams, flows: Sequence[LossyFlow], sent_in: Mapping
             else:
                 other_lost[flow.end_ns, element] += flow.lost
 
-    def is_alone(flow: LossyFlow) -> bool:
+    def others(flow: LossyFlow) -> float:
+        """Return the highest share of others' probes that an element of the flow loses; 1 if no other crosses one."""
         at_ns, sent = flow.end_ns, sent_in[flow.end_ns]
-        others = {element: sent.over(element) - lost_sent[at_ns, element] for element in _crossed(flow)}
-        return all(other > 0 and other_lost[at_ns, e] <= params.healthy_ratio * other for e, other in others.items())
+        of = {element: sent.over(element) - lost_sent[at_ns, element] for element in _crossed(flow)}
+        return min(1.0, max(other_lost[at_ns, e] / other if other > 0 else 1.0 for e, other in of.items()))
 
     found = []
     for name, windows in lost.items():
-        own, alone = by_name[name], {one.end_ns for one in windows if is_alone(one)}
-        if len(alone) < least:
+        shares = {one.end_ns: others(one) for one in windows}
+        own = [one for one in windows if shares[one.end_ns] ** max(one.lost, one.lost_run) <= params.chance]
+        if lost_in(own) < least:
             continue
-        # Prefer a trace that shows the place, then a window in which only this flow is lost, then the newest one.
-        newest = max(own, key=lambda one: (_located(one)[1], one.end_ns in alone, one.end_ns))
+        # Prefer a trace that shows the place, then a window in which others lose the least, then the newest one.
+        newest = max(own, key=lambda one: (_located(one)[1], -shares[one.end_ns], one.end_ns))
         element, is_located = _located(newest)
         ends = [one.end_ns for one in own]
         found.append(
             Suspect(
                 element, sum(one.lost for one in own), sum(one.sent for one in own), min(ends), max(ends), 1,
-                flow=name, is_located=is_located,
+                flow=name, is_located=is_located, others=max(shares[end_ns] for end_ns in ends),
             )
         )  # fmt: skip
     return sorted(found, key=lambda one: (one.element, one.flow))

@@ -196,7 +196,7 @@ class JobState:
     """The comparison of the hosts of a job since its start."""
 
     compared: int = 0
-    """Windows in which its hosts were compared, up to `start_windows`."""
+    """Windows since the first in which its hosts were compared, up to `start_windows`."""
     unlike: tuple[str, ...] = ()
     """Hosts that carried less in one of them."""
 
@@ -283,9 +283,13 @@ def _compare(
 
 
 def _add_job(params: RailParams, state: HostsState, job: str, verdicts: Mapping[str, HostVerdict]) -> None:
-    """Count a window in which the hosts of a job carried traffic; record those that carry less from the start."""
+    """Count a window since the hosts of a job first carried traffic; record those that carry less from the start.
+
+    A window in which too few of them were read counts too: what begins later is no part of the job.
+    """
     known = state.jobs.setdefault(job, JobState())
-    if known.compared >= params.start_windows or not any(verdict.is_busy for verdict in verdicts.values()):
+    has_begun = known.compared or any(verdict.is_busy for verdict in verdicts.values())
+    if known.compared >= params.start_windows or not has_begun:
         return
     slow = (host for host, verdict in verdicts.items() if verdict.reason is RailReason.SLOW)
     state.jobs[job] = JobState(known.compared + 1, tuple(sorted({*known.unlike, *slow})))

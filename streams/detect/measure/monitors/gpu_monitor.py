@@ -23,6 +23,9 @@ from streams.wire.symptoms import CounterGrowth
 _GRACE_S = 300.0
 """Five minutes: the fabric manager of an NVL72 registers its GPUs within two or three (choice)."""
 
+HIDDEN_IN = {"snmp": "GPUs are read at the host", "nic": "GPUs are read by the host's agent"}
+"""The reasons for which the sources of a fabric show no value of a GPU."""
+
 
 class GpuMonitor(LevelMonitor):
     """Compares gauges of GPUs with limits from below, and counters with a rate."""

@@ -111,6 +111,8 @@ class Monitor(Protocol):
 
     name: str
     """The key of its state in snapshots."""
+    previews_events: bool = False
+    """True if the symptoms of an event follow from the event alone, without state or readings."""
 
     def is_relevant(self, batch: MessageBatch) -> bool:
         """Return whether batches of these rows and columns concern it; called once for each combination of columns."""

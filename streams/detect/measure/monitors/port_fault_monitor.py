@@ -73,6 +73,7 @@ class PortFaultMonitor(Monitor):
     """Finds faults of ports; it has no state."""
 
     name = "faults"
+    previews_events = True
 
     def __init__(self) -> None:
         self._gauges = MappingCache(partial(_positions, _is_limited))

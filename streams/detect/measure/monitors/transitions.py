@@ -38,6 +38,9 @@ _COUNTERS: dict[RowKind, _Payloads] = {
     RowKind.ROW_KIND_PORT: _payloads(Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS),
     RowKind.ROW_KIND_GPU: _payloads(Metric.GPU_ECC_UNCORRECTED),
 }
+_MOST_PER_S = 1000
+"""A counter that grows faster was set, as one that falls: downs of a link and errors of a GPU are rarer (choice: the
+carrier of a link needs milliseconds to return)."""
 _STATE_ITEMS = tuple(STATES.items())
 _BY_EVENT = {
     EventKind.LINK_DOWN: PortTransition(PortChange.WENT_DOWN),
@@ -51,6 +54,7 @@ class TransitionMonitor(Monitor):
     """Finds changes of states and growth of counters; it has no state."""
 
     name = "transitions"
+    previews_events = True
 
     def is_relevant(self, batch: MessageBatch) -> bool:
         counters, gauges = batch.counters.mapping.position_of.keys(), batch.gauges.mapping.position_of.keys()
@@ -71,7 +75,7 @@ class TransitionMonitor(Monitor):
                         found.append((message.number, symptom))
         for column, payload_of in _COUNTERS[batch.row_kind].items():
             if (position := counters.get(column)) is not None:
-                found += counter_growth(batch, topology, position, payload_of)
+                found += filter(_is_count, counter_growth(batch, topology, position, payload_of))
         return found
 
     def process_late(self, late: LateMessage, topology: Topology) -> Iterator[NumberedSymptom]:
@@ -85,7 +89,7 @@ class TransitionMonitor(Monitor):
                     if step.since_ns or (step.after <= 0 and _is_known_or_admin(topology, symptom)):
                         yield message.number, symptom
         for column, payload_of in _COUNTERS.get(samples.row_kind, {}).items():
-            yield from late_growth(late, topology, column, payload_of)
+            yield from filter(_is_count, late_growth(late, topology, column, payload_of))
 
     def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
         payload: Payload | None = _BY_EVENT.get(event.kind)
@@ -163,6 +167,11 @@ def late_growth(
             growth = payload_of(int(step.after - step.before))
             if _is_rapid(growth, step.since_ns, step.at_ns, per_s):
                 yield message.number, port_symptom(samples, topology, row, growth, step)
+
+
+def _is_count(found: NumberedSymptom) -> bool:
+    _, symptom = found
+    return not _is_rapid(symptom.payload, symptom.since_ns, symptom.at_ns + 10**9, _MOST_PER_S)
 
 
 def _is_rapid(payload: Payload, since_ns: int, at_ns: int, per_s: float) -> bool:

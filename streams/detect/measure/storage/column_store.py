@@ -28,6 +28,9 @@ NONE = -1
 NEVER_NS = 1 << 50
 """13 days, longer than any evaluated interval between readings."""
 
+LEARNING = 2
+"""The phase of a port of which refresh_periods.py knows nothing."""
+
 _MAX_MAPPINGS = 256
 
 
@@ -107,7 +110,7 @@ class DeviceArrays:
         setattr(self, name, np.empty((0, *(size[axis] for axis in axes)), kind))
 
     def grow(self, devices: int) -> None:
-        """Make room; pages of cells that were never written cost no memory."""
+        """Make room; `begin` writes the cells of columns and rows, whose pages cost no memory until then."""
         for name, (axes, empty) in self._arrays.items():
             former: Cells = getattr(self, name)
             array = np.empty((devices, *former.shape[1:]), former.dtype)
@@ -116,17 +119,22 @@ class DeviceArrays:
                 array[len(former) :] = empty
             setattr(self, name, array)
 
+    def begin(self, device: int) -> None:
+        """Write the empty cells of a new device."""
+        for name, (axes, empty) in self._arrays.items():
+            if axes == "cr":
+                getattr(self, name)[device] = empty
+
     def clear(self, device: int) -> None:
         """Discard all readings of a device; its next readings have nothing to compare with."""
         for name, (_, empty) in self._arrays.items():
             getattr(self, name)[device] = empty
 
     def move_in(self, device: int, other: Any, former: int) -> None:
-        """Move a device here from a block that has the first of these rows, and some of these columns.
+        """Move a device to a free index here from a block that has the first of these rows, and some of these columns.
 
         If this block lacks a column, the other block derives from it a column that this one reads.
         """
-        self.clear(device)
         rows = slice(other.rows)
         known = [(was, self.index_of[column]) for column, was in other.index_of.items() if column in self.index_of]
         for name, (axes, _) in self._arrays.items():
@@ -143,7 +151,8 @@ class ColumnStore(DeviceArrays):
     """The counters or the gauges of a block of devices."""
 
     changed_ns: Times
-    """Device and column -> the last reading in which a counter moved; see refresh_periods.py for these five."""
+    """Device and row -> the last reading in which its bytes moved; see refresh_periods.py for these six."""
+    phase: npt.NDArray[np.uint8]
     moves: npt.NDArray[np.uint8]
     score: npt.NDArray[np.int8]
     stood: npt.NDArray[np.bool_]
@@ -163,9 +172,8 @@ class ColumnStore(DeviceArrays):
         self._array("at_ns", "c", np.int64, 0)
         self._array("typical_interval_ns", "", np.int64, NEVER_NS)
         for name, kind in (("changed_ns", "i8"), ("moves", "u1"), ("score", "i1"), ("stood", "?"), ("period_ns", "i8")):
-            self._array(name, "c", np.dtype(kind), 0)
-        self.has_slow, self.has_unproven = False, True
-        """True if a byte counter of a device has stood still; and if one may not have moved often enough."""
+            self._array(name, "r", np.dtype(kind), 0)
+        self._array("phase", "r", np.uint8, LEARNING)
         self._array("carrier", "r", np.int8, 0)
         self.has_carriers = False
         """True if a port has been down."""
@@ -183,7 +191,6 @@ class ColumnStore(DeviceArrays):
 
     def clear(self, device: int) -> None:
         super().clear(device)
-        self.has_unproven = True
         for cells in self.per_cell_times.values():
             cells[device] = 0
 

@@ -72,7 +72,7 @@ class DeviceBlock:
                 part.grow(room)
         device = self._free.pop()
         for part in self.parts:
-            part.clear(device)
+            part.begin(device)
         return device
 
     def add_all(self, devices: int) -> Numbers:
@@ -84,6 +84,8 @@ class DeviceBlock:
 
     def remove(self, device: int) -> None:
         """Free the index of a device that moved to another block."""
+        for part in self.parts:
+            part.clear(device)
         self._free.append(device)
 
     def move_in(self, slot: "DeviceSlot", rows: tuple[str, ...]) -> None:

@@ -33,10 +33,6 @@ from streams.detect.measure.storage.message_batch import (
 from streams.detect.measure.storage.refresh_periods import (
     TRAFFIC,
     RefreshPeriods,
-    assume_proven,
-    has_periods,
-    periods_of,
-    restore_periods,
 )
 from streams.detect.measure.storage.refuted_readings import with_carriers, without_dark_ber
 from streams.detect.measure.storage.window_store import WindowSpec
@@ -98,10 +94,10 @@ class ReadingStore:
             group.append(message)
         return ()
 
-    def is_pending(self, device: str, at_ns: int) -> bool:
-        """Return whether messages of a device that are newer than a time are not stored yet."""
+    def is_pending(self, device: str) -> bool:
+        """Return whether messages of a device's ports are not stored yet."""
         slots = (self.slots.get((device, source, RowKind.ROW_KIND_PORT)) for source in Source)
-        return any(slot is not None and slot.pending and at_ns < slot.newest_ns for slot in slots)
+        return any(slot is not None and slot.pending for slot in slots)
 
     def flush(self) -> Iterator[Step]:
         batches, self._batches = self._batches, []
@@ -119,33 +115,6 @@ class ReadingStore:
                 deltas[1].values = with_carriers(*deltas)
                 deltas[1].values = without_dark_ber(deltas[1])
                 yield from self._apply(group, block, deltas, deltas)
-
-    def dump(self) -> list[list[Any]]:
-        """Return what is known of slow counters and of carriers, without healthy devices, in JSON types."""
-        special = {layout: has_periods(block.counters) for layout, block in self.blocks.items()}
-        for layout, block in self.blocks.items():
-            if block.gauges.has_carriers:
-                special[layout] |= block.gauges.carrier.any(axis=1)
-        chosen = {id(self.blocks[layout]): devices for layout, devices in special.items() if devices.any()}
-        found = []
-        for (device, source, kind), slot in self.slots.items() if chosen else ():
-            devices = chosen.get(id(slot.block))
-            if devices is not None and devices[slot.index] and kind is RowKind.ROW_KIND_PORT:
-                carrier = slot.block.gauges.carrier[slot.index]
-                carriers = [[row, int(carrier[row])] for row in np.flatnonzero(carrier).tolist()]
-                found.append([device, source, periods_of(slot.block.counters, slot.index), carriers])
-        return found
-
-    def load(self, data: list[list[Any]]) -> None:
-        """Restore the state that `dump` returned, after the readings."""
-        for block in self.blocks.values():
-            assume_proven(block.counters)
-        for device, source, periods, carriers in data:
-            slot = self.slots[device, Source(source), RowKind.ROW_KIND_PORT]
-            restore_periods(slot.block.counters, slot.index, periods)
-            for row, count in carriers:
-                slot.block.gauges.carrier[slot.index, row] = count
-                slot.block.gauges.has_carriers = True
 
     def has_traffic(self, device: str, source: Source) -> bool:
         """Return whether the ports of a device have traffic counters, by which a restart is confirmed."""

@@ -6,7 +6,7 @@ reading is `lateness_ns` past its end; later input changes nothing. Until then a
 window_selection.py and peer_selection.py select the windows to send.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
@@ -117,8 +117,23 @@ class WindowColumns(DeviceArrays):
         self.closed[devices], self.closed_ns[devices] = self.store.values[where], self.store.at_ns[where]
 
     def settle(self, devices: Indices) -> None:
-        """Make closed windows that are now final the base of the next ones."""
-        self.base[devices], self.base_ns[devices] = self.closed[devices, : self.compared], self.closed_ns[devices]
+        """Make closed windows that are now final the base of the next ones.
+
+        Bytes of a port that was not read have no base, because their next growth is of more time than that of others.
+        """
+        base = self.closed[devices, : self.compared]
+        for place, cells in self.unread(devices, range(self.compared)):
+            if self.columns[place][0] in RAILS:
+                base[:, place][cells] = self.store.absent
+        self.base[devices], self.base_ns[devices] = base, self.closed_ns[devices]
+
+    def unread(self, devices: Indices, places: Iterable[int], rows: slice = slice(None)) -> Iterator[tuple[int, Cells]]:
+        """Yield the position in `places` of each column with times by cell, and its cells without a reading since the
+        last final window; shape (devices, rows). The other columns have one time for all rows.
+        """
+        for position, place in enumerate(places) if self.store.per_cell_times else ():
+            if (times := self.store.per_cell_times.get(int(self.store_columns[place]))) is not None:
+                yield position, times[devices, rows] <= self.base_ns[devices, place, None]
 
     def reopen(self, device: int) -> None:
         """Begin a closed window for a late reading; it has no other readings."""
