@@ -61,7 +61,7 @@ _KEYS = re.compile(r"\[[^\[\]]*\]")
 _PORTS_MEASUREMENT = re.compile(r"if|interface|port|eth", re.IGNORECASE)
 _PORT: Names = ("interfaces", "interface")
 _PORT_TAGS = ("interface_name", "interface_interface-id", "interface_interface_id", "interface-id", "interface_id",
-              "name")  # fmt: skip
+              "interface", "name")  # fmt: skip
 """The tags that name a port, best first, if a site has renamed the tag of the port's key."""
 _NO_PORT = frozenset({"subinterface_index", "neighbor_address", "neighbor_neighbor-address", "identifier"})
 """Tags of an object inside a port or outside any port, for values without a path."""
@@ -175,14 +175,16 @@ class SeriesKind:
             return ()
         if steps == ("name",):
             return (*_PORT, "name")
-        return self._between(_PORT, steps) or self._between(_PORT, (*_steps(self._measurement), *steps))
+        found = self._between(_PORT, steps) or self._between(_PORT, (*_steps(self._measurement), *steps))
+        return found or self._trimmed(field, steps)
 
     def _trimmed(self, field: str, steps: Names) -> Names:
-        """Return the path of a port's value whose name an event processor of gnmic has trimmed or joined."""
+        """Return the path of a port's value whose name a processor of gnmic or Telegraf has trimmed or joined."""
         if not steps or not self._own.intersection(_PORT_TAGS) or _NO_PORT & self._own:
             return ()
-        if (joined := _joined().get(spelled(field.strip("/")))) is not None:
+        if (joined := _joined().get(_joined_name(field.strip("/")))) is not None:
             return joined
+        steps = tuple(step.lower() for step in steps)
         end = steps[1:] if steps[0] == "interface" else steps
         if len(end) == 1 and spelled(end[0]) in _NEEDS_PATH and not _PORTS_MEASUREMENT.search(self._measurement):
             return ()
@@ -218,13 +220,21 @@ class SeriesKind:
 
 @lru_cache(maxsize=1)
 def _joined() -> Mapping[str, Names]:
-    """Return the complete paths of ports by their steps joined with underscores."""
-    found: dict[str, Names] = {}
+    """Return the complete paths of ports by their last two steps or more, joined; those of one metric only."""
+    found: dict[str, dict[object, Names]] = defaultdict(dict)
     for rule in path_mapping().rules:
         names = tuple(name for name in rule.names if isinstance(name, str))
-        if len(names) == len(rule.names) and names[: len(_PORT)] == _PORT:
-            found[spelled("_".join(names))] = names
-    return found
+        lane, mapping = rule.positions.get("lane"), rule.mapping
+        if len(names) < len(rule.names) or names[: len(_PORT)] != _PORT or (lane is not None and lane.key):
+            continue
+        for first in range(len(names) - 1):
+            found[_joined_name("_".join(names[first:]))].setdefault(mapping.metric or mapping.is_, names)
+    return {name: next(iter(paths.values())) for name, paths in found.items() if len(paths) == 1}
+
+
+def _joined_name(field: str) -> str:
+    """Return a name in lower case whose steps are joined with hyphens, whatever joined them."""
+    return spelled(re.sub(r"[/.]", "-", field.lower()))
 
 
 @lru_cache(maxsize=4096)

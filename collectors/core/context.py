@@ -69,8 +69,8 @@ class Emitter:
         self._publisher.offer(encode(EVENTS, event))
 
     def facts(self, facts: Facts) -> None:
-        """Publish the facts of a device."""
-        self._publisher.offer(encode(FACTS, facts))
+        """Publish the facts of a device, with the run of this process."""
+        self._publisher.offer(encode(FACTS, replace(facts, collector_run=self.run)))
 
     def status(self, status: CollectorStatus) -> None:
         """Publish the reachability of a device."""

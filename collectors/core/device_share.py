@@ -1,6 +1,7 @@
 """Limits the values of one device that are processed in a second, and the event loop's time for a large piece of work.
 
-Values are charged before they are parsed, by their number or by their bytes, whichever is more.
+Values are charged before they are parsed, by their number or by their bytes, whichever is more. A message that costs
+several seconds' values delays the device for as long.
 """
 
 import asyncio
@@ -12,30 +13,31 @@ from collectors.core.metrics import CollectorMetrics
 
 _LOOP_SHARE = 0.2
 """The most of the event loop's time that one device takes while a large piece of its work is processed."""
-_WINDOW_S = 1.0
+_REPORTED_S = 60.0
+"""The status of a device has its delay for this long: longer than most intervals of statuses."""
 
 _log = structlog.get_logger("railsight.collect")
 
 
 class DeviceShare:
-    """Counts the values of a device in windows of one second; a device above its limit is read more slowly."""
+    """Counts the values of a device; one above its limit is read more slowly. A second's values may come at once."""
 
     def __init__(self, name: str, max_per_s: int, metrics: CollectorMetrics) -> None:
         self._name = name
         self._max_per_s = max_per_s
         self._metrics = metrics
-        self._window_s, self._values = float("-inf"), 0
-        self._is_reported = False
+        self._updated_s = self._throttled_s = float("-inf")
+        self._values = 0.0
+        self._is_logged = False
 
     def delay_s(self, values: int, now_s: float) -> float:
-        """Add values; return the rest of the second if the device has exceeded its limit, else 0."""
-        if not 0 <= now_s - self._window_s < _WINDOW_S:
-            self._window_s, self._values = now_s, 0
-        self._values += values
+        """Add values; return the time until the device is within its limit again, 0 if it is."""
+        elapsed_s, self._updated_s = max(0.0, now_s - self._updated_s), now_s
+        self._values = max(0.0, self._values - elapsed_s * self._max_per_s) + values
         if self._values <= self._max_per_s:
             return 0.0
-        self.throttled()
-        return _WINDOW_S - (now_s - self._window_s)
+        self.throttled(now_s)
+        return self._values / self._max_per_s - 1
 
     async def charge(self, values: int) -> None:
         """Add values; return later if the device has exceeded its limit."""
@@ -43,16 +45,27 @@ class DeviceShare:
         if wait_s > 0:
             await asyncio.sleep(wait_s)
 
-    def throttled(self) -> None:
+    def report(self, now_s: float) -> str:
+        """Return why the device is read more slowly, for its status; empty if it has not been for a minute."""
+        if now_s - self._throttled_s > _REPORTED_S:
+            return ""
+        return f"read more slowly: it sends more than {self._max_per_s} values a second, or messages as large"
+
+    def throttled(self, now_s: float) -> None:
         """Count that the device is read more slowly; log the first time."""
+        self._throttled_s = now_s
         self._metrics.add("throttled", self._name)
-        if not self._is_reported:
-            self._is_reported = True
+        if not self._is_logged:
+            self._is_logged = True
             _log.warning(
-                "device read more slowly", device=self._name,
-                why=f"it sends more than {self._max_per_s} values a second, or messages as large",
+                "device above its share", device=self._name, why=self.report(now_s),
                 next="compare railsight_collector_throttled with the device's configuration",
             )  # fmt: skip
+
+
+def json_elements(data: bytes) -> int:
+    """Return about how many members, items and containers JSON has, without parsing it; never less."""
+    return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 async def in_slices(slices: Iterator[object], on_large: Callable[[], None] = lambda: None) -> None:

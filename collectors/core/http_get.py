@@ -2,14 +2,15 @@
 
 import http.client
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from streams.wire.errors import Retry
 
 
 def get(
     connection: http.client.HTTPConnection, path: str, accept: str, where: str, timeout_s: float, max_bytes: int,
-    now_s: Callable[[], float] = time.monotonic,
+    now_s: Callable[[], float] = time.monotonic, headers: Mapping[str, str] = MappingProxyType({}),
 ) -> bytes:  # fmt: skip
     """Return the body of a successful answer, and close the connection.
 
@@ -17,7 +18,7 @@ def get(
     """
     end_s = now_s() + timeout_s
     try:
-        connection.request("GET", path, headers={"Accept": accept, "Accept-Encoding": "identity"})
+        connection.request("GET", path, headers={"Accept": accept, "Accept-Encoding": "identity", **headers})
         response = connection.getresponse()
         data = bytearray()
         while len(data) <= max_bytes and (part := response.read1(1 << 20)):

@@ -39,7 +39,7 @@ class SendBatching:
     some tens of messages do, however few it has. Measured with one producer for the largest fabric, in CPU s per
     million port-samples: the broker took 1.34 when it sent every 50 ms and 1.10 every 100 ms, the producer 0.99 and
     0.82. Measured again in pairs: the broker took 1.28 every 100 ms and 1.14 every 250 ms, the producer 0.83 and 0.72
-    (tests/bench/broker_cost.py). Consumers of samples gather for another half second.
+    (DECISIONS.md). Consumers of samples gather for another half second.
     """
 
     def __init__(self, full: int, every_s: float = SEND_INTERVAL_S) -> None:
@@ -259,7 +259,7 @@ class KafkaPublisher:
                 **self._options,
                 acks="all",
                 enable_idempotence=True,
-                # snappy saves 30 % of bytes for no CPU over broker, producer, readers (tests/bench/broker_cost.py). The
+                # snappy saves 30 % of bytes for no CPU over broker, producer, readers (DECISIONS.md). The
                 # lz4 of aiokafka (level 9) is ten times as expensive; zstd saves 9 % more for twice the CPU.
                 compression_type="snappy",
                 linger_ms=_LINGER_MS,

@@ -19,6 +19,8 @@ KeysOf = Callable[[str], Iterable[str]]
 """Returns the keys that identify the entries of a list, by its name."""
 
 _NS_PER_MS = 1_000_000
+_MOST_FIELDS = 20_000
+"""Limit of fields of one row, which is converted at once: an interface has some hundreds."""
 _MAX_MS = 2**63 // _NS_PER_MS - 1
 _LATEST = ("infra-statistics", "interfaces", "interface", "latest")
 """IOS-XR's usual sensor path ends with a step that the current model lacks; values match the path without it."""
@@ -76,7 +78,7 @@ def notifications(telemetry: mdt_pb2.Telemetry, keys_of: KeysOf) -> Iterator[gnm
         parts = {field.name: field.fields for field in row.fields}
         if "content" not in parts:
             continue  # a deleted row has only keys
-        content = _value(parts["content"])
+        content = _value(parts["content"], iter(range(_MOST_FIELDS)))
         update = gnmi_lite_pb2.Update(
             path=_encoded(_keyed(path, _scalars(parts.get("keys", ())), keys_of)),
             val=gnmi_lite_pb2.TypedValue(json_val=orjson.dumps(content)),
@@ -105,12 +107,17 @@ def _scalars(fields: Iterable[mdt_pb2.TelemetryField]) -> Iterator[tuple[str, st
             yield bare(field.name), str(value)
 
 
-def _value(fields: Iterable[mdt_pb2.TelemetryField]) -> Any:
-    """Return the JSON of these fields: an object; a list of objects if they have no names."""
+def _value(fields: Iterable[mdt_pb2.TelemetryField], left: Iterator[int]) -> Any:
+    """Return the JSON of these fields: an object; a list of objects if they have no names.
+
+    Raises Reject if there are more than `left` has items.
+    """
     found: dict[str, Any] = {}
     unnamed: list[Any] = []
     for field in fields:
-        value = _value(field.fields) if field.fields else _scalar(field)
+        if next(left, None) is None:
+            raise Reject(f"a row has more than {_MOST_FIELDS} fields")
+        value = _value(field.fields, left) if field.fields else _scalar(field)
         if not field.name:
             unnamed.append(value)
         elif field.name not in found:

@@ -38,7 +38,11 @@ _OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.server_handshake_timeout_ms", 5_000),
+    # Without these, connections of strangers that send nothing take all files of the process.
+    ("grpc.max_connection_idle_ms", 30_000),
 )
+_OF_A_TARGET, _OF_STRANGERS = 4, 256
 _STOP_S = 0.2
 _ENDED = "the device ended its streams"
 
@@ -53,9 +57,7 @@ class DialOutDevice:
         self.target = target
         self._params = params
         self._context = context
-        self._output = DeviceOutput(
-            target.name, params.cadence_s, params.status_every_s, emitter, context.metrics, context.clock
-        )
+        self._output = DeviceOutput(target.name, params, emitter, context.metrics, context.clock)
         self._streams = 0
         self._feed: Feed | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -140,8 +142,8 @@ class DialOutServer(grpc.GenericRpcHandler):
     async def serve(self, on_listening: Callable[[int], None]) -> None:
         """Listen until cancelled; `on_listening` receives the port. Raises Misconfigured."""
         params = self._params
-        secure = credentials(lambda: params.pem("dialout"))
-        server, port = await started(self, params.address(), params.max_message_bytes, secure, "dialout")
+        secure, most = credentials(lambda: params.pem("dialout")), most_connections(len(params.all_targets()))
+        server, port = await started(self, params.address(), params.max_message_bytes, secure, "dialout", most)
         on_listening(port)
         try:
             await server.wait_for_termination()
@@ -172,6 +174,7 @@ class DialOutServer(grpc.GenericRpcHandler):
                     if node not in feeds:
                         device = await self._device(possible, node, context)
                         feeds[node] = stack.enter_context(device.stream())
+                    await feeds[node].charge(message)
                     for notification in notifications(telemetry, self._keys_of):
                         await feeds[node].add_notification(notification)
                 except Reject as error:
@@ -251,11 +254,20 @@ def credentials(read: Callable[[], Pem | None]) -> grpc.ServerCredentials | None
     )
 
 
+def most_connections(targets: int) -> int:
+    """Return the limit of connections of a server: those of its targets, and some whose sender is not known yet."""
+    return _OF_A_TARGET * targets + _OF_STRANGERS
+
+
 async def started(
-    handler: grpc.GenericRpcHandler, listen: str, size: int, secure: grpc.ServerCredentials | None, kind: str
+    handler: grpc.GenericRpcHandler, listen: str, size: int, secure: grpc.ServerCredentials | None, kind: str, most: int
 ) -> tuple[grpc.aio.Server, int]:
-    """Return a server that listens, and its port; `size` is the largest message in bytes. Raises Misconfigured."""
-    server = grpc.aio.server(options=(*_OPTIONS, ("grpc.max_receive_message_length", size)))
+    """Return a server that listens, and its port; `size` is the largest message in bytes, `most` the connections.
+
+    Raises Misconfigured.
+    """
+    limits = ("grpc.max_receive_message_length", size), ("grpc.max_allowed_incoming_connections", most)
+    server = grpc.aio.server(options=(*_OPTIONS, *limits))
     server.add_generic_rpc_handlers((handler,))
     try:
         port = server.add_insecure_port(listen) if secure is None else server.add_secure_port(listen, secure)

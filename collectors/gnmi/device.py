@@ -18,7 +18,7 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.core.tasks import cancel_and_wait
 from collectors.gnmi import subscription_plans
 from collectors.gnmi.device_output import DeviceOutput
-from collectors.gnmi.feed import Feed, decoded
+from collectors.gnmi.feed import Feed, cost, decoded
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.profile import DeviceHints, Subscription, chosen
@@ -65,7 +65,7 @@ class DeviceReader:
         self._target = target
         self._params = params
         self._secret = secret
-        self._output = DeviceOutput(target.name, params.cadence_s, params.status_every_s, emitter, metrics, clock)
+        self._output = DeviceOutput(target.name, params, emitter, metrics, clock)
         self._metrics = metrics
         self._clock = clock
         self._rng = rng
@@ -282,6 +282,7 @@ class DeviceReader:
                     request = subscription_plans.once_request(subscription, plan.encoding)
                     async with contextlib.aclosing(wire.stream(request)) as stream:
                         async for message in stream:
+                            await self._output.share.charge(cost(message))
                             response = decoded(message, self.name, self._metrics)
                             if response is None or not response.HasField("update"):
                                 continue
@@ -290,8 +291,8 @@ class DeviceReader:
                             self._output.emit((o for o in connection.outputs if not isinstance(o, Reading)), now_ns)
             except Refused as refusal:
                 limited += refusal.may_be_limit
-            except (Reject, Retry, TimeoutError):
-                pass
+            except (Reject, Retry, TimeoutError) as error:
+                _log.info("facts not read", device=self.name, path=subscription.path, why=str(error) or "timeout")
         self._output.emit_facts()
         return limited == len(self._facts) > 0
 

@@ -12,9 +12,11 @@ import structlog
 from collectors.core.clock import ClockSkew
 from collectors.core.columns import Reading
 from collectors.core.context import DeviceEvent, Emitter
+from collectors.core.device_share import DeviceShare
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.poll import StatusSchedule, log_reachability
 from collectors.core.restart_witness import counters_continue
+from collectors.gnmi.params import StreamParams
 from collectors.gnmi.values import number, unix_ns
 from streams.fabric.catalogue import Metric
 from streams.instrument.clock import Clock
@@ -205,21 +207,22 @@ def silent_after_s(cadence_s: float) -> float:
 
 
 class DeviceOutput:
-    """The published side of one device."""
+    """The published side of one device, and its share, which outlives connections too."""
 
     def __init__(
-        self, name: str, cadence_s: float, status_every_s: float, emitter: Emitter, metrics: CollectorMetrics,
-        clock: Clock,
+        self, name: str, params: StreamParams, emitter: Emitter, metrics: CollectorMetrics, clock: Clock,
+        share: DeviceShare | None = None,
     ) -> None:  # fmt: skip
         self.name = name
+        self.share = share or DeviceShare(name, params.max_updates_per_s, metrics)
         self.identity = DeviceIdentity()
         self.reachable = False
         self._error = "not connected yet"
-        self._cadence_s = cadence_s
+        self._cadence_s = params.cadence_s
         self._emitter = emitter
         self._metrics = metrics
         self._clock = clock
-        self._statuses = StatusSchedule(name, cadence_s, status_every_s)
+        self._statuses = StatusSchedule(name, params.cadence_s, params.status_every_s)
 
     def emit(self, outputs: Iterable[Output], received_ns: int, row_kind: RowKind = RowKind.ROW_KIND_PORT) -> None:
         """Publish readings and events."""
@@ -258,8 +261,9 @@ class DeviceOutput:
             await asyncio.sleep(self._cadence_s)
 
     def _publish_status(self) -> None:
-        error = "" if self.reachable else self._error
-        if not self._statuses.is_due(asyncio.get_running_loop().time(), reachable=self.reachable, error=error):
+        now_s = asyncio.get_running_loop().time()
+        error = self.share.report(now_s) if self.reachable else self._error
+        if not self._statuses.is_due(now_s, reachable=self.reachable, error=error):
             return
         offset_ns = self.identity.skew.offset_ns
         if self.reachable:

@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterator
 
 from google.protobuf.message import DecodeError
 
-from collectors.core.device_share import DeviceShare, in_slices
+from collectors.core.device_share import in_slices, json_elements
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi.device_output import DeviceOutput, silent_after_s
 from collectors.gnmi.params import StreamParams
-from collectors.gnmi.parse import BYTES_PER_UPDATE, Connection
+from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2
 from streams.instrument.clock import Clock
 from streams.wire.errors import Retry
 
 _LARGE = 1 << 16
 """Messages of more bytes are charged before they are decoded."""
+_BYTES_PER_UPDATE = 64
+"""A typical update's size, by which the bytes of a large message are charged."""
 
 
 class Feed:
@@ -36,7 +38,7 @@ class Feed:
         self._clock = clock
         self._on_response = on_response
         self._unsynced = unsynced
-        self._share = DeviceShare(output.name, params.max_updates_per_s, metrics)
+        self._share = output.share
         self._bursting = asyncio.Event()
         self._free = asyncio.Event()
         self._free.set()
@@ -50,9 +52,7 @@ class Feed:
         charged = 0
         outputs = self._connection.process_known(message, received_ns)
         if outputs is None:
-            if len(message) > _LARGE:
-                charged = len(message) // BYTES_PER_UPDATE
-                await self._share.charge(charged)
+            charged = await self.charge(message)
             if (response := decoded(message, self._output.name, self._metrics)) is None:
                 return
             self._on_response()
@@ -66,6 +66,14 @@ class Feed:
         if outputs:
             self._output.emit(outputs, received_ns)
         await self._processed(charged)
+
+    async def charge(self, message: bytes) -> int:
+        """Charge a large message before it is processed; return the values, later if the device is above its share."""
+        if len(message) <= _LARGE:
+            return 0
+        charged = cost(message)
+        await self._share.charge(charged)
+        return charged
 
     async def add_notification(self, notification: gnmi_lite_pb2.Notification) -> None:
         """Process a notification that was not a gNMI message on the wire, as `add` does."""
@@ -86,7 +94,7 @@ class Feed:
     def _on_large(self) -> None:
         if self._free.is_set():
             self._free.clear()
-            self._share.throttled()
+            self._share.throttled(asyncio.get_running_loop().time())
 
     async def _processed(self, charged: int = 0) -> None:
         if self._connection.is_bursting:
@@ -113,6 +121,11 @@ class Feed:
                 last_s, before = loop.time(), identity.last_received_ns
             elif loop.time() - last_s > silent_s:
                 raise Retry(f"no samples for {silent_s:.0f} s")
+
+
+def cost(message: bytes) -> int:
+    """Return the values that a message is charged for: by its bytes, or by the elements of JSON that may be in it."""
+    return max(len(message) // _BYTES_PER_UPDATE, json_elements(message))
 
 
 def decoded(message: bytes, device: str, metrics: CollectorMetrics) -> gnmi_lite_pb2.SubscribeResponse | None:

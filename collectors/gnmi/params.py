@@ -119,8 +119,8 @@ class Params(StreamParams, TargetParams, ClientFiles):
     """The longest wait: well below the 30 s after which a silent device is a finding (DESIGN 2)."""
     facts_every_s: ClassVar[float] = 3600.0
     """The interval of facts: versions, serial numbers, modules."""
-    max_message_bytes: ClassVar[int] = 16 << 20
-    """The largest message of a device; a larger one ends its stream."""
+    max_message_bytes: ClassVar[int] = 4 << 20
+    """The largest message of a device, gRPC's default; a larger one ends its stream."""
     tls: bool = False
     """Encrypt the connections, and verify the devices' certificates."""
     server_name: str = ""

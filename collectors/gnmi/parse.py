@@ -26,7 +26,7 @@ from streams.wire.errors import Reject
 from streams.wire.models import ABSENT_COUNTER
 
 _MAX_JSON_DEPTH = 64
-_MAX_JSON_ITEMS = 200_000
+_MAX_JSON_ITEMS = values.MOST_ELEMENTS
 """Limit of members and items of JSON that are read in one message."""
 _SLOTS_PER_UPDATE = 16
 """The number of slots scanned for a delete that counts as one update."""
@@ -34,8 +34,6 @@ _SLICE_VALUES, _SLICE_BYTES = 500, 1 << 16
 """The work of one slice: some 5 ms (measured for JSON of new interfaces, the slowest)."""
 _NEW_NODE = 25
 """The cost of a path that is new, in values: it is compared with the paths of the profiles (measured: 180 us)."""
-BYTES_PER_UPDATE = 64
-"""A typical update's size, by which the bytes of a large message are charged before they are decoded."""
 _UNKNOWN = 2**31
 _MAX_DELAY_US = 2**31 - 1
 
@@ -188,7 +186,8 @@ class Connection:
 
     def _charge(self, values_: int) -> None:
         scanned, self._slots.scanned = self._slots.scanned // _SLOTS_PER_UPDATE, 0
-        self.work = 1 + values_ + scanned + (_MAX_JSON_ITEMS - self._json_left)
+        created, self._known.created = _NEW_NODE * self._known.created, 0
+        self.work = 1 + values_ + scanned + created + (_MAX_JSON_ITEMS - self._json_left)
 
     def _end_message(self, count: int) -> Iterator[None]:
         self._metrics.add("updates", self._device, count)

@@ -14,6 +14,8 @@ from collectors.gnmi.v1 import gnmi_pb2
 from streams.wire.errors import Misconfigured, Reject, Retry
 
 _CALL_S = 10.0
+_MOST_BYTES = 16 << 20
+"""gRPC ends a stream with a longer message before it is complete; one above the setting is refused with its size."""
 _MOST_MODELS = 10_000
 _REFUSALS = {
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -99,6 +101,11 @@ class Wire:
         try:
             await call.write(request)
             async for response in call:
+                if len(response) > self._params.max_message_bytes:
+                    raise Retry(
+                        f"a message of {len(response)} bytes is above the limit of {self._params.max_message_bytes}: "
+                        f"configure the device to send smaller ones, or another encoding for it"
+                    )
                 yield response
         except grpc.aio.AioRpcError as error:
             raise _reject_or_retry(error) from error
@@ -117,7 +124,7 @@ def _login(params: Params, secret: str) -> tuple[tuple[str, str], ...]:
 
 def _options(params: Params) -> list[tuple[str, Any]]:
     options: list[tuple[str, Any]] = [
-        ("grpc.max_receive_message_length", params.max_message_bytes),
+        ("grpc.max_receive_message_length", _MOST_BYTES),
         ("grpc.keepalive_time_ms", int(params.keepalive_s * 1000)),
         ("grpc.keepalive_timeout_ms", int(params.keepalive_timeout_s * 1000)),
         # grpcio 1.85 sends the keepalive ping but waits for its answer as long as for any ping: a minute by default.

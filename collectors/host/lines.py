@@ -1,8 +1,8 @@
 """Parses one line of a kernel log in any format to the kernel's message and its time, and dates it. Pure.
 
 Formats: records of `/dev/kmsg` (Documentation/ABI/testing/dev-kmsg), `dmesg` with and without levels, `dmesg -T` and
-`--time-format iso`, and the files of rsyslog and journald in the traditional and the ISO format, of RFC 5424, and of
-`journalctl -o short-precise`, `short-full` and `short-unix`.
+`--time-format iso`, and the files of rsyslog and journald in the traditional and the ISO format, of RFC 5424, of
+`journalctl -o short-precise`, `short-full`, `short-unix` and `short-monotonic`, of BusyBox, and without a host name.
 
 The kernel stamps its log with the CPU's clock (`local_clock`), which is not disciplined: an error of 50 parts in a
 million is two minutes in a month, and `dmesg -T` has the same error. A line that is read when it is written shows it.
@@ -24,7 +24,7 @@ _A = re.ASCII
 _RECORD = re.compile(r"(\d{1,4}),(\d{1,19}),(\d{1,18}),[^;\n]{0,200};([^\n]*)", _A)
 _PRIORITY = re.compile(r"<(\d{1,4})>", _A)
 _LEVEL = re.compile(r"(\w{1,10}) *:(\w{1,10}) *: ", _A)
-_SINCE_BOOT = re.compile(r"\[ *(\d{1,9})\.(\d{1,9})\](?:\[ *[TC]\d{1,8}\])? ?", _A)
+_SINCE_BOOT = re.compile(r"\[ *(\d{1,9})\.(\d{1,9})\](?: ?\[ *[TC]\d{1,8}\])? ?", _A)
 _ISO = re.compile(
     r"(?:[A-Z][a-z]{2} )?\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d| UTC)?\]? ",
     _A,
@@ -35,7 +35,13 @@ _FIELDS = re.compile(r"\S{1,255} (\S{1,64}) \S{1,128} \S{1,32} (?:-|(?:\[[^\]]{0
 """Host, application, process and message ids, and structured data of RFC 5424."""
 _CTIME = re.compile(r"\[(?:[A-Z][a-z]{2}) ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})\] ?", _A)
 _SYSLOG = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d{1,9})? ", _A)
-_TAG = re.compile(r"\S{1,255} ([\w./-]{1,64})(?:\[\d{1,10}\])?: ?", _A)
+_TAG = re.compile(
+    r"(?:kern\.[a-z]{1,8} )?(kernel)(?:\[\d{1,10}\])?: ?"
+    r"|\S{1,255} (?:kern\.[a-z]{1,8} )?([\w./-]{1,64})(?:\[\d{1,10}\])?: ?", _A
+)  # fmt: skip
+"""The host, BusyBox's facility and level, and the tag. A facility other than the kernel's makes it no kernel line."""
+_OF_HOST = re.compile(r"\S{1,255} kernel: ?", _A)
+"""Follows the kernel's own time in the lines of `journalctl -o short-monotonic` only."""
 MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[at : at + 3]: at // 3 + 1 for at in range(0, 36, 3)}
 _DAY_NS = 86_400 * _S
 
@@ -94,11 +100,13 @@ def _after_time(text: str, now_ns: int, header: re.Pattern[str] = _TAG) -> Line:
     from_kernel = True
     if is_syslog:
         tag = header.match(rest)
-        rest, from_kernel = (rest[tag.end() :], tag[1] == "kernel") if tag else (rest, False)
+        rest, from_kernel = (rest[tag.end() :], "kernel" in tag.groups()) if tag else (rest, False)
     since_boot_us = None
     if result := _SINCE_BOOT.match(rest):
         since_boot_us = int(result[1]) * 1_000_000 + int(result[2].ljust(6, "0")[:6])
         rest = rest[result.end() :]
+        if not is_syslog and (tag := _OF_HOST.match(rest)):
+            rest = rest[tag.end() :]
     return Line(rest.rstrip("\r\n"), since_boot_us, at_ns, None, from_kernel)
 
 

@@ -9,8 +9,6 @@ import hashlib
 import os
 import re
 import stat
-from collections import deque
-from collections.abc import Iterable
 from pathlib import Path
 
 from collectors.host.lines import MOST_BYTES
@@ -37,17 +35,19 @@ class LogFile:
         self._offset = 0
         """The offset after the last returned line."""
         self._mark = ""
+        self._before = 0
+        """The inode of the file that was read before this one, or of the newest rotated one; 0 without one."""
         self._pending = b""
         self._skips = False
         """True inside a line beyond the maximum size."""
-        self._next: deque[Path] = deque()
-        """Rotated files that are read before the file at the path."""
         self._gaps = 0
         self.problem = ""
         self.has_resumed = False
         is_first_start = place is None or place.sequence >= 0
         self._begins_at_end = is_first_start and os.path.lexists(path)
         """True if the file is older than the first start, so that the age of its content is unknown."""
+        self._waiting: Place | None = None
+        """The position at which to continue once the file may be read."""
         if place is not None and place.inode and not is_first_start:
             self.has_resumed = self._resume(place)
         else:
@@ -55,18 +55,21 @@ class LogFile:
 
     def _resume(self, place: Place) -> bool:
         """Continue at a position, in the file that now has its content; else read the whole file at the path."""
-        rotated = _rotated(self._path)
-        files = [self._path, *reversed(rotated)]
+        self._waiting, files = None, [self._path, *reversed(_rotated(self._path))]
         for path in sorted(files, key=lambda path: _inode(path) != place.inode):
             if not self._open(path):
                 continue
-            is_same = place.offset > 0 or self._inode == place.inode
-            if is_same and self._is_at(place.offset, place.mark):
-                self._offset, self._mark = place.offset, place.mark
-                self._next.extend(_after(rotated, path))
+            if not place.offset and self._inode == place.inode:
+                if path == self._path and place.mark.isdecimal():
+                    self._open(self._after(int(place.mark)))  # the file may have been copied and truncated since
                 return True
-        self._gaps += 1
-        self._open(self._path)
+            if place.offset and self._is_at(place.offset, place.mark):
+                self._offset, self._mark = place.offset, place.mark
+                return True
+        if not self._open(self._path) and os.path.lexists(self._path):
+            self._waiting = place
+        else:
+            self._gaps += 1
         return False
 
     def _open(self, path: Path) -> bool:
@@ -84,6 +87,8 @@ class LogFile:
         there = os.fstat(file)
         self._file, self._inode, self.problem = file, there.st_ino, ""
         self._restart()
+        if path == self._path:
+            self._before = next((_inode(one) for one in reversed(_rotated(path))), 0)
         if self._begins_at_end:
             self._offset, self._mark = there.st_size, self._mark_at(there.st_size)
             self._begins_at_end = False
@@ -101,7 +106,9 @@ class LogFile:
         try:
             if self._file >= 0 and self._is_overwritten():
                 self._continue_in_copy()
-            if self._file >= 0 or self._open(self._path):
+            if self._waiting is not None:
+                self._resume(self._waiting)
+            if self._file >= 0 or (self._waiting is None and self._open(self._path)):
                 drained = False
                 while len(lines) < most and not drained:
                     if data := os.pread(self._file, _BLOCK, self._offset + len(self._pending)):
@@ -139,36 +146,44 @@ class LogFile:
 
     def _advance(self) -> bool:
         """Return True if, at the end of the file, there is more to read: in it, or in the next one."""
-        while self._next:
-            if self._open(self._next.popleft()):
-                return True
-            self._gaps += 1
         try:
             there = self._path.stat()
         except (OSError, ValueError):
             return False  # the writer creates it with its next line
-        if there.st_ino == self._inode or not there.st_size or not stat.S_ISREG(there.st_mode):
+        if there.st_ino == self._inode:
+            return False
+        fresh, own = self._after(self._inode), self._inode
+        if fresh == self._path and (not there.st_size or not stat.S_ISREG(there.st_mode)):
             return False
         if os.pread(self._file, 1, self._offset + len(self._pending)):
             return True
+        if not self._open(fresh):
+            self._gaps += 1
+            self._open(self._path)
+        self._before = own
+        return self._file >= 0
+
+    def _after(self, inode: int) -> Path:
+        """Return the rotated file after one, or the first after 0; the file at the path if there is none."""
         rotated = _rotated(self._path)
-        own = next((path for path in rotated if _inode(path) == self._inode), None)
-        self._next.extend(_after(rotated, own) if own is not None else ())
-        return self._open(self._next.popleft() if self._next else self._path)
+        inodes = [0, *map(_inode, rotated)]
+        place = inodes.index(inode) if inode in inodes else len(rotated)
+        return [*rotated, self._path][place]
 
     def _is_overwritten(self) -> bool:
         """Return True if the file was truncated, also if it has grown beyond the position since."""
         size = os.fstat(self._file).st_size
+        if self._pending and os.pread(self._file, len(self._pending), self._offset) != self._pending:
+            return True
         return size < self._offset or (size > self._offset and not self._is_at(self._offset, self._mark))
 
     def _continue_in_copy(self) -> None:
         """After a truncation, read on in the copy that `copytruncate` made, then the file from its beginning."""
-        offset, mark = self._offset, self._mark
-        rotated = _rotated(self._path)
-        for path in reversed(rotated):
-            if self._open(path) and self._is_at(offset, mark):
+        offset, mark, self._pending = self._offset, self._mark, b""
+        copies = reversed(_rotated(self._path)) if offset else [self._after(self._before)]
+        for path in copies:
+            if path != self._path and self._open(path) and self._is_at(offset, mark):
                 self._offset, self._mark = offset, mark
-                self._next.extend((*_after(rotated, path), self._path))
                 return
         self._gaps += 1
         self._open(self._path)
@@ -181,7 +196,10 @@ class LogFile:
 
     def place(self) -> Place:
         """Return the position after the last line that `read` returned."""
-        return Place(inode=self._inode, offset=self._offset, mark=self._mark)
+        if self._waiting is not None:
+            return self._waiting
+        mark = self._mark if self._offset else str(self._before)
+        return Place(inode=self._inode, offset=self._offset, mark=mark)
 
     def close(self) -> None:
         """Close it."""
@@ -212,11 +230,6 @@ def _suffix(path: Path, name: str) -> str:
         result = _ROTATED.fullmatch(name, len(path.stem), len(name) - len(path.suffix))
         return result[1] if result else ""
     return ""
-
-
-def _after(rotated: list[Path], path: Path) -> Iterable[Path]:
-    """Return the rotated files that are newer than `path`; none if it is the file at the log's own path."""
-    return rotated[rotated.index(path) + 1 :] if path in rotated else ()
 
 
 def _inode(path: Path) -> int:

@@ -14,7 +14,8 @@ from streams.wire.models import EventKind
 _A = re.ASCII
 _HEX_PCI = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}"
 _DEVICE = re.compile(
-    rf"(?P<driver>[\w-]{{1,40}}) (?P<pci>{_HEX_PCI}\.[0-7])(?: (?P<name>[^\s:()]{{1,32}}))?(?: \([\w ]{{1,40}}\))?: "
+    rf"(?P<driver>[\w-]{{1,40}}) (?P<pci>{_HEX_PCI}\.[0-7])(?::pcie\d{{1,4}})?"
+    r"(?: (?P<name>[^\s:()]{1,32}))?(?: \([\w ]{1,40}\))?: "
     r"(?:[a-z]\w{0,60}:\d{1,6}:(?:\(pid \d{1,10}\):)? )?(?:amdgpu: )?(?P<text>.*)",
     _A,
 )
@@ -30,6 +31,8 @@ _RDMA_STATE = re.compile(r"Port(?:: (\d{1,3}) Link)? (DOWN|INIT|ARMED|ACTIVE)", 
 _RDMA_LINKS = {"DOWN": EventKind.LINK_DOWN, "ACTIVE": EventKind.LINK_UP}
 """A port in INIT or ARMED has signal but carries no traffic: neither up nor another down."""
 _AER = re.compile(rf"AER: .{{0,60}}\berror (?:message )?received(?: from|:) ({_HEX_PCI}\.[0-7])", _A)
+_CONTAINMENT = re.compile(rf"(?:DPC:? )containment event, status:(?:.{{0,80}} received from ({_HEX_PCI}\.[0-7]))?", _A)
+"""Downstream port containment: the port below which the link is off, or the function that sent the error (dpc.c)."""
 _LAG_MAP = re.compile(r"(?:modify )?(?:lag )?map\b:?(?P<legs>(?: port \d{1,2}:\d{1,2})+)| ?(?:modify )?lag map\b", _A)
 _LEG = re.compile(r"port (\d{1,2}):(\d{1,2})", _A)
 _MODULE = re.compile(r"Port module event(?:\[error\])?: module \d{1,3}, (Cable \w{1,20}|Unknown status)", _A)
@@ -37,28 +40,34 @@ _FIRMWARE = re.compile(
     r"device's health compromised|Health issue observed|Fatal error \d+ detected|firmware internal error"
     r"|Will cause a leak of a command resource|unrecoverable hardware error|FW is unable to respond"
     r"|handling bad device here|device is in bad state|health recovery failed"
-    r"|Keep alive watchdog timeout",
+    r"|Keep alive watchdog timeout|^FW Down: Stopping LIFs",
     _A | re.IGNORECASE,
 )
 _SLOT_POWER = re.compile(r"insufficient power on the PCIe slot", _A)
 _NOTED = re.compile(
     r"PCIe slot power capability was not advertised"
     r"|PCIe slot advertised sufficient power|High temperature on sensors|available PCIe bandwidth, limited by"
-    r"|PCIe Bus Error: severity=|pciehp: Slot\([^)]{1,40}\): (?:Link Down|Card not present)"
+    r"|PCIe Bus Error: severity=|(?:^|pciehp: )Slot\([^)]{1,40}\): (?:Link Down|Card not present)"
     r"|[Tt]ransmit queue \d+ timed out|TX timeout detected",
     _A,
 )
 _AMD_FAULT = re.compile(
     r"(?:\{\d{1,9}\})?uncorrectable hardware error"
-    r"|.{0,80}\b[1-9]\d{0,9} new (?:un)?(?:correctable|deferred) hardware errors detected"
-    r"|GPU reset(?: begin|\(\d{1,9}\) (?:failed|succeeded))",
+    r"|.{0,80}\b[1-9]\d{0,9} (?:new )?(?:un)?(?:correctable|deferred) hardware errors detected(?! in total)"
+    r"|GPU reset(?: begin|\(\d{1,9}\) (?:failed|succeeded)| end with ret = -\d)",
     _A,
 )
-_LOCKUP = re.compile(r"watchdog: BUG: soft lockup - CPU#\d{1,5} stuck", _A)
+_LOCKUP = re.compile(r"(?:NMI )?watchdog: (?:BUG: soft lockup - CPU#\d|Watchdog detected hard LOCKUP on cpu \d)", _A)
+_QUEUE = re.compile(
+    r"NETDEV WATCHDOG: (?:CPU: \d{1,5}: )?(\S{1,32}) \([\w-]{1,40}\): transmit queue \d{1,5} timed out", _A
+)
+"""Older kernels name the netdev and its driver instead of the PCI function (sch_generic.c)."""
 _DRIVERS = re.compile(
     r"(?:\[drm[^\]]{0,60}\]{1,2} )?"
-    r"(NVRM|nvidia-nvswitch|nvidia|mlx5_core|mlx5_ib|bnxt_en|bnxt_re|ionic|ena|efa|irdma|ice|amdgpu)\d{0,4}\b"
-    r"|.{0,80}\b(AER): ",
+    r"(NVRM|nvidia-nvswitch|nvidia|mlx5_core|mlx5_ib|infiniband|bnxt_en|bnxt_re|ionic|ena|efa|irdma|ice|hfi1|amdgpu"
+    r"|habanalabs|neuron|xe)\d{0,4}\b"
+    r"|\[drm:\w{1,60} \[(amdgpu|xe)\]\]"
+    r"|(?:.{0,80}\b(AER|DPC): |\{\d{1,9}\}\[(Hardware Error)\]: Hardware error from )",
     _A,
 )
 _HARMLESS = re.compile(
@@ -124,6 +133,8 @@ def classify(message: str) -> Classified | None:
         return Classified(EventKind.LOG, About.OTHER, pci_address(result[1]), code=int(result[2]))
     if result := _NVRM.match(message):
         return Classified(EventKind.LOG, About.GPU, pci_address(result[1]))
+    if result := _QUEUE.match(message):
+        return Classified(EventKind.LOG, About.NIC, "", result[1])
     return Classified(EventKind.LOG, About.OTHER, "") if _LOCKUP.match(message) else None
 
 
@@ -132,7 +143,7 @@ def unknown_driver(message: str) -> str:
     if _QUOTED_XID in message:
         return "NVRM"
     found = _DRIVERS.match(message)
-    return "" if found is None or _HARMLESS.match(message) else found[1] or found[2]
+    return "" if found is None or _HARMLESS.match(message) else next(filter(None, found.groups()))
 
 
 class NvrmLines:
@@ -165,6 +176,8 @@ def _of_device(text: re.Match[str]) -> Classified | None:
     driver, body, pci, name = text["driver"], text["text"], pci_address(text["pci"]), text["name"] or ""
     if aer := _AER.match(body):
         return Classified(EventKind.LOG, About.PCI, pci_address(aer[1]))
+    if contained := _CONTAINMENT.match(body):
+        return Classified(EventKind.LOG, About.PCI, pci_address(contained[1]) if contained[1] else pci)
     if driver.startswith(_GPU_DRIVERS):
         is_fault = _NOTED.search(body) or (driver == "amdgpu" and _AMD_FAULT.match(body))
         return Classified(EventKind.LOG, About.GPU, pci) if is_fault else None

@@ -20,7 +20,7 @@ from collectors.host.log_sources import Place
 from collectors.host.params import Params
 from collectors.host.rate_limit import RateLimitedEmitter
 from collectors.kernel.ports import KnownPorts
-from streams.wire.bounds import clean
+from streams.instrument.text import clean
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import EventKind
 from streams.wire.nccl_codes import NcclCode

@@ -12,8 +12,7 @@ from collectors.core.reload import reloads
 from collectors.core.spec import Spec
 from collectors.ib.formats import PortReading, parse
 from collectors.ib.ibdiagnet import FileContent, parse_file
-from collectors.ib.neighbors import facts_of
-from collectors.ib.nodes import Nodes
+from collectors.ib.nodes import Nodes, facts_of
 from collectors.ib.params import Input, Params
 from collectors.ib.read import ChangedFiles, digest, fetch, read_text
 from collectors.ib.subnet import Subnet
@@ -31,7 +30,7 @@ class InputReader:
         self, one: Input, params: Params, context: CollectorContext, emitter: Emitter, nodes: Nodes,
         tls: FileContext | None,
     ) -> None:  # fmt: skip
-        self.place = one.place
+        self.place, self._login = one.place, one.login
         self.pace = Pace(params.cadence_s, params.deadline_s)
         self.subnet = Subnet(
             params.cadence_s if one.form == "url" else params.files_every_s, params, context, emitter, nodes
@@ -65,7 +64,7 @@ class InputReader:
 
     def _fetch(self, now_s: Callable[[], float]) -> list[PortReading] | None:
         """Return the ports of an answer; None if it equals the one before and has no times."""
-        text = fetch(self.place, self._tls, self._params.deadline_s, self._params.max_bytes, now_s)
+        text = fetch(self.place, self._login, self._tls, self._params.deadline_s, self._params.max_bytes, now_s)
         ports = parse(text)
         if not ports:
             raise Reject(f"{self.place}: no port in the answer; it needs node_guid and port_num")

@@ -7,11 +7,14 @@ one, is its GUID.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from collectors.ib.formats import PortReading, guid
+from collectors.ib.ibdiagnet import Cable
 from collectors.ib.signals import PortKind, asic_of, number, speed
 from streams.fabric.inventory import Inventory
+from streams.wire.models import Component, Facts, Neighbor, Source
 
 _SWITCH = re.compile(r"MF\d+;(?P<name>[^:;]+):(?P<model>[^/;]+)(?:/(?P<part>[^;]*))?", re.ASCII)
 _HCA = re.compile(r"(?P<name>[\w.-]+)[ \t]+(?P<hca>(?:mlx|ib|rocep|ibp|hfi|bnxt_re|HCA-)[\w.-]*)", re.ASCII)
@@ -128,3 +131,26 @@ class Nodes:
             return node.name, port
         by_name = f"0x{reading.node_guid}"
         return (by_name if self._knows_all or by_name in self._devices else ""), port
+
+
+def facts_of(cables: Iterable[Cable], nodes: Nodes, observed_ns: int) -> list[Facts]:
+    """Return the facts of each device; a port of an HCA is a component `nic`, by which a device is a host."""
+    neighbors: dict[str, dict[str, Neighbor]] = {}
+    components: dict[str, dict[str, Component]] = {}
+    models: dict[str, str] = {}
+    for cable in cables:
+        device, port, node = nodes.end(cable.near)
+        far_device, far_port, _ = nodes.end(cable.far)
+        if not (device and port and far_device and far_port):
+            continue
+        neighbors.setdefault(device, {})[port] = Neighbor(port, far_device, far_port)
+        alias = (f"0x{cable.near.port_guid}",) if cable.near.port_guid else ()
+        components.setdefault(device, {})[port] = Component(port, "nic" if node.is_hca else "port", alias=alias)
+        models[device] = "" if node.is_hca else node.model
+    return [
+        Facts(
+            device, observed_ns, Source.SOURCE_IB, model=models[device],
+            components=tuple(components[device].values()), neighbors=tuple(found.values()),
+        )
+        for device, found in sorted(neighbors.items())
+    ]  # fmt: skip

@@ -1,5 +1,6 @@
 """Settings of the collector of InfiniBand: its inputs, and how it connects to them."""
 
+from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -7,7 +8,7 @@ from pydantic import model_validator
 
 from collectors.core.params import InputParams, InventoryParams
 from streams.wire.errors import Misconfigured
-from streams.wire.login_settings import ClientFiles
+from streams.wire.login_settings import ClientFiles, is_loopback
 from streams.wire.tls_files import FileContext, TlsFiles
 
 
@@ -16,6 +17,8 @@ class Input(NamedTuple):
 
     form: Literal["url", "file"]
     place: str
+    login: Path | None = None
+    """The file of the login at the URL; it is read for each connection."""
 
 
 def _input(text: str) -> Input:
@@ -30,7 +33,12 @@ def _input(text: str) -> Input:
         raise ValueError(
             f"{text!r} is no input: http://HOST:PORT/PATH or https://HOST/PATH without a login, or file:PATTERN"
         )
-    return Input("url", text)
+    login = url.fragment.removeprefix("login=")
+    if url.fragment and (login == url.fragment or not login):
+        raise ValueError(f"{text!r}: what follows # is not login=PATH, the file of the login")
+    if login and url.scheme == "http" and not is_loopback(f"{url.hostname}:"):
+        raise ValueError(f"{text!r}: others on the network can read a login without TLS; use https")
+    return Input("url", url._replace(fragment="").geturl(), Path(login) if login else None)
 
 
 class Params(ClientFiles, InputParams, InventoryParams):

@@ -1,11 +1,13 @@
 """Reads the inputs of the collector: answers of UFM Telemetry, and files of ibdiagnet that have changed. I/O only."""
 
+import base64
 import glob
 import hashlib
 import http.client
 import os
 import ssl
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from collectors.core.http_get import get
@@ -15,10 +17,11 @@ _TEXT = "text/plain, text/csv;q=0.9"
 
 
 def fetch(
-    url: str, context: ssl.SSLContext | None, timeout_s: float, max_bytes: int, now_s: Callable[[], float]
-) -> str:
+    url: str, login: Path | None, context: ssl.SSLContext | None, timeout_s: float, max_bytes: int,
+    now_s: Callable[[], float],
+) -> str:  # fmt: skip
     """Return the answer of a URL; raises Retry with what failed. Blocks, at most about twice `timeout_s`."""
-    parts = urlsplit(url)
+    parts, headers = urlsplit(url), {} if login is None else {"Authorization": _authorization(login)}
     assert parts.hostname is not None, "checked by the settings"
     connection = (
         http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout_s, context=context)
@@ -26,7 +29,20 @@ def fetch(
         else http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
     )
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return get(connection, path, _TEXT, url, timeout_s, max_bytes, now_s).decode(errors="replace")
+    return get(connection, path, _TEXT, url, timeout_s, max_bytes, now_s, headers).decode(errors="replace")
+
+
+def _authorization(login: Path) -> str:
+    """Return the header of a file that has USER:PASSWORD, or `Basic TOKEN` or `Bearer TOKEN`; raises Retry."""
+    try:
+        text = login.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Retry(f"cannot read the login file {login}: {getattr(error, 'strerror', '') or 'no text'}") from error
+    if text.startswith(("Basic ", "Bearer ")) and text.isascii() and text.isprintable():
+        return text
+    if ":" not in text or not text.isprintable():
+        raise Retry(f"the login file {login} needs one line: USER:PASSWORD, Basic TOKEN or Bearer TOKEN")
+    return f"Basic {base64.b64encode(text.encode()).decode()}"
 
 
 def digest(text: str) -> bytes:

@@ -1,8 +1,8 @@
 """Finds jobs in the pods of Kubernetes that have GPUs. Pure.
 
 A pod belongs to the job that its labels name: of a JobSet, of Kubeflow, Ray, Volcano, a LeaderWorkerSet, a pod group of
-Kueue, Spark, or a Job, in this order, because some of them make Jobs of their own. A pod without any of these labels
-belongs to its controller; without one it is its own job.
+Kueue, Spark, Dask, Grove, or a Job, in this order, because some of them make Jobs of their own; else to its gang. A pod
+without any of these belongs to its controller; without one it is its own job.
 """
 
 import re
@@ -28,9 +28,15 @@ _JOB_LABELS = (
     "kueue.x-k8s.io/pod-group-name",
     "sparkoperator.k8s.io/app-name",
     "spark-app-selector",
+    "dask.org/cluster-name",
+    "grove.io/podgang",
     "batch.kubernetes.io/job-name",
     "job-name",  # of a Job before Kubernetes 1.27
+    "scheduling.x-k8s.io/pod-group",
+    "scheduling.k8s.io/group-name",
+    "pod-group-name",
 )
+"""Labels and annotations, best first; the last three are the gangs of coscheduling, Volcano and KAI."""
 _RESTARTS_LABEL = "jobset.sigs.k8s.io/restart-attempt"
 _TEAM_LABEL = "kueue.x-k8s.io/queue-name"
 _NO_JOBS = frozenset({"Node", "DaemonSet"})
@@ -79,7 +85,8 @@ def job_of(pod: Mapping[str, Any], params: KubernetesParams) -> str:
         metadata = pod["metadata"]
         tags = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
         known = (*params.labels.get("job", ()), *_JOB_LABELS)
-        name = next((tags[label] for label in known if tags.get(label)), None) or _owner(metadata) or metadata["name"]
+        own = next((tags[label] for label in known if tags.get(label)), None) or _native_group(pod.get("spec") or {})
+        name = own or _owner(metadata) or metadata["name"]
         return text(f"{params.prefix}{metadata.get('namespace') or 'default'}/{name}")
     except (KeyError, TypeError, AttributeError) as error:
         raise Reject(f"pod: {error!r}") from error
@@ -91,6 +98,11 @@ def job_of_unreadable(pod: Mapping[str, Any], params: KubernetesParams) -> str:
         return job_of(pod, params)
     except Reject:
         return ""
+
+
+def _native_group(spec: Mapping[str, Any]) -> str:
+    """Return the pod group of Kubernetes 1.36, or the workload of 1.35; empty without one."""
+    return (spec.get("schedulingGroup") or {}).get("podGroupName") or (spec.get("workloadRef") or {}).get("name") or ""
 
 
 def _owner(metadata: Mapping[str, Any]) -> str:

@@ -245,7 +245,13 @@ class KnownPorts:
             yield port, name
 
     def of(self, pci: str, netdev: str = "") -> KnownPort | None:
-        """Return the port of a PCI function, by its netdev if given; None if it is ambiguous."""
+        """Return the port of a PCI function, by its netdev if given; None if it is ambiguous.
+
+        Without a function, return the port of the netdev.
+        """
+        if not pci:
+            known = (known for own in self._by_pci.values() for known in own.values())
+            return next((one for one in known if netdev and one.port.netdev == netdev), None)
         found = list(self._by_pci.get(pci, {}).values())
         if netdev and (named := [known for known in found if known.port.netdev == netdev]):
             return named[0]

@@ -23,7 +23,7 @@ from collectors.core.spec import Spec
 from collectors.nccl_tests.params import Params
 from collectors.nccl_tests.parse import Benchmark, Result, parse
 from streams.fabric.catalogue import Metric
-from streams.wire.bounds import clean
+from streams.instrument.text import clean
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import RowKind, Samples, Source
 

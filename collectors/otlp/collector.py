@@ -70,7 +70,8 @@ async def collect(
         tasks.create_task(active.run(receiver.run_device))
         tasks.create_task(receiver.run())
         tasks.create_task(reloads(params, context.core, context.metrics, configure))
-        tasks.create_task(serve(params, receiver, listening))
+        # Not a task: a stop ends the server first, and the devices after its last answer.
+        await serve(params, receiver, listening)
 
 
 def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:

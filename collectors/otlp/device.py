@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from collectors.core.columns import Reading
 from collectors.core.context import CollectorContext, DeviceEvent, Emitter
+from collectors.core.device_share import DeviceShare
 from collectors.gnmi.device_output import DeviceOutput, silent_after_s
 from collectors.otlp.cell import Total
 from collectors.otlp.params import Params
@@ -24,12 +25,14 @@ _NEIGHBOR_S = 90.0
 class OtlpDevice:
     """One device; its readings are gathered from all requests that have values of it."""
 
-    def __init__(self, name: str, params: Params, context: CollectorContext, emitter: Emitter) -> None:
+    def __init__(
+        self, name: str, params: Params, context: CollectorContext, emitter: Emitter, share: DeviceShare
+    ) -> None:
         self.name = name
         self._params = params
         self._metrics = context.metrics
         self._clock = context.clock
-        self.output = DeviceOutput(name, params.cadence_s, params.status_every_s, emitter, context.metrics, self._clock)
+        self.output = DeviceOutput(name, params, emitter, context.metrics, self._clock, share)
         self.units: dict[str, float] = {}
         self._readings: dict[RowKind, Readings] = {}
         self._totals: dict[tuple[Readings, int], Total] = {}

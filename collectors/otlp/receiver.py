@@ -71,12 +71,11 @@ class Answer:
 class Sender:
     """The targets that match a connection; their connections share their limits."""
 
-    def __init__(self, identity: Identity, params: Params, context: CollectorContext) -> None:
+    def __init__(self, identity: Identity, params: Params, share: DeviceShare) -> None:
         self.identity = identity
         self.name = identity.targets[0].name
-        factor = _RELAY_FACTOR if identity.is_relay else 1
-        self.share = DeviceShare(self.name, factor * params.max_updates_per_s, context.metrics)
-        self.max_requests = factor * params.max_requests
+        self.share = share
+        self.max_requests = (_RELAY_FACTOR if identity.is_relay else 1) * params.max_requests
         self.requests = 0
         self.groups: dict[bytes, Group] = {}
 
@@ -96,8 +95,16 @@ class Receiver:
         self._is_full = is_full
         self._targets: tuple[Target, ...] = ()
         self._by_node: dict[str, str] = {}
+        self._device_count = 0
         self._senders: dict[tuple[str, ...], Sender] = {}
         self._by_peer: dict[Peer, Sender] = {}
+        self._shares: dict[tuple[str, bool], DeviceShare] = {}
+
+    def _share(self, target: Target) -> DeviceShare:
+        """Return the share of a sender, which outlives changes of the targets and is in the status of a device."""
+        most = self._params.max_updates_per_s * (_RELAY_FACTOR if target.relay else 1)
+        key = target.name, target.relay
+        return self._shares.setdefault(key, DeviceShare(target.name, most, self._metrics))
 
     def configure(self, targets: Mapping[str, Target]) -> None:
         """Set the targets."""
@@ -105,6 +112,7 @@ class Receiver:
         self._senders.clear()
         self._by_peer.clear()
         devices = [target for target in self._targets if not target.relay]
+        self._device_count = len(devices)
         self._by_node = {
             node: target.name
             for target in reversed(devices)
@@ -121,7 +129,9 @@ class Receiver:
 
     async def run_device(self, target: Target) -> None:
         """Receive the points of a device until cancelled, and publish its status and facts."""
-        device = self.devices[target.name] = OtlpDevice(target.name, self._params, self._context, self._emitter)
+        device = self.devices[target.name] = OtlpDevice(
+            target.name, self._params, self._context, self._emitter, self._share(target)
+        )
         self._forget_groups()
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -148,7 +158,7 @@ class Receiver:
             found = self._senders.get(key)
             if found is None:
                 found = self._senders[key] = Sender(
-                    Identity(possible, self._by_node, self.devices), self._params, self._context
+                    Identity(possible, self._by_node, self.devices), self._params, self._share(possible[0])
                 )
             if len(self._by_peer) >= _MOST_PEERS:
                 self._by_peer.clear()
@@ -166,13 +176,15 @@ class Receiver:
     @contextlib.contextmanager
     def request(self, sender: Sender) -> Iterator[None]:
         """Admit a request before its body is read; raises Overload."""
+        if len(self.devices) < self._device_count:  # its points would be rejected, and not repeated
+            raise Overload("the devices are being set up", _BUSY_S)
         if self._is_full():
             raise Overload("the collector cannot write to Kafka and its buffer is full", _FULL_S)
         wait_s = sender.share.delay_s(0, asyncio.get_running_loop().time())
         if wait_s > 0:
             raise Overload("more points than the limit of a second", wait_s)
         if sender.requests >= sender.max_requests:
-            sender.share.throttled()
+            sender.share.throttled(asyncio.get_running_loop().time())
             raise Overload(f"more than {sender.max_requests} requests at once", _BUSY_S)
         sender.requests += 1
         try:

@@ -15,12 +15,15 @@ import orjson
 import structlog
 from aiohttp import web
 
+from collectors.core.device_share import json_elements
 from collectors.dialout.params import Peer, certificate_names, peer_of, plain
-from collectors.dialout.server import credentials, started
+from collectors.dialout.server import credentials, most_connections, started
 from collectors.otlp.params import Params
 from collectors.otlp.points import from_json, from_protobuf
 from collectors.otlp.receiver import Answer, Forbidden, Overload, Receiver
 from streams.fabric import decompression
+from streams.health.bounded_server import BoundedServer
+from streams.health.http_names import is_rebound
 from streams.wire.errors import Misconfigured, Reject
 from streams.wire.v1 import otlp_pb2 as otlp
 
@@ -35,7 +38,7 @@ _DETAILS = "grpc-status-details-bin"
 _IN_THREAD = 1 << 16
 """A compressed body of more bytes is decompressed in a thread."""
 _HEADER_BYTES = 8 << 10
-_KEEPALIVE_S = 75.0
+_KEEPALIVE_S, _HANDSHAKE_S = 75.0, 5.0
 _INVALID, _FORBIDDEN, _EXHAUSTED, _UNAVAILABLE = 3, 7, 8, 14
 
 Messages = AsyncIterator[bytes]
@@ -95,6 +98,8 @@ class HttpService:
         """Answer a request."""
         is_json = request.content_type == _JSON
         try:
+            if is_rebound(_local_address(request), request.headers.get("Host")):
+                return _error(421, _FORBIDDEN, "Host is not a name of this machine", is_json=is_json)
             if request.path != PATH:
                 return _error(404, _INVALID, f"the path is {PATH}", is_json=is_json)
             if request.method != "POST":
@@ -103,8 +108,9 @@ class HttpService:
                 return _error(415, _INVALID, f"the content is {_PROTOBUF} or {_JSON}", is_json=is_json)
             sender = self._receiver.sender(_peer(request))
             with self._receiver.request(sender):
-                limit = self._params.max_json_bytes if is_json else self._params.max_bytes
-                body = await self._body(request, limit)
+                body = await self._body(request, self._params.max_bytes)
+                if is_json and (count := json_elements(body)) > self._params.max_json_elements:
+                    raise decompression.TooLarge(f"{count} elements, more than {self._params.max_json_elements}")
                 answer = await self._receiver.process(sender, body, from_json if is_json else from_protobuf)
             return _answer(200, answer.response(), is_json=is_json)
         except Forbidden as error:
@@ -148,6 +154,11 @@ def _peer(request: web.BaseRequest) -> Peer:
     return Peer(plain(request.remote or ""), certificate_names(certificate or {}))
 
 
+def _local_address(request: web.BaseRequest) -> str:
+    """Return the address to which the client has connected; empty after it has disconnected."""
+    return "" if request.transport is None else str(request.transport.get_extra_info("sockname", ("",))[0])
+
+
 def _answer(code: int, message: otlp.ExportResponse | otlp.Status, *, is_json: bool) -> web.Response:
     if is_json:
         return web.Response(status=code, body=_json(message), content_type=_JSON)
@@ -172,25 +183,38 @@ def _json(message: otlp.ExportResponse | otlp.Status) -> bytes:
 
 async def serve(params: Params, receiver: Receiver, on_listening: Callable[[dict[str, int]], None]) -> None:
     """Serve until cancelled; `on_listening` receives the port of each protocol. Raises Misconfigured."""
+    most = most_connections(len(params.all_targets()))
     async with contextlib.AsyncExitStack() as stack:
         secure = credentials(lambda: params.pem("otlp"))
-        server, grpc_port = await started(GrpcService(receiver), params.address(), params.max_bytes, secure, "otlp")
+        server, grpc_port = await started(
+            GrpcService(receiver), params.address(), params.max_bytes, secure, "otlp", most
+        )
         stack.push_async_callback(server.stop, _STOP_S)
-        ports = {"grpc": grpc_port, "http": await _start_http(params, receiver, stack)}
+        ports = {"grpc": grpc_port, "http": await _start_http(params, receiver, most, stack)}
         on_listening(ports)
         await asyncio.Event().wait()
 
 
-async def _start_http(params: Params, receiver: Receiver, stack: contextlib.AsyncExitStack) -> int:
-    handler = web.Server(
-        HttpService(receiver, params).serve, auto_decompress=False, access_log=None, keepalive_timeout=_KEEPALIVE_S,
+async def _start_http(params: Params, receiver: Receiver, most: int, stack: contextlib.AsyncExitStack) -> int:
+    service = HttpService(receiver, params)
+
+    async def serve_busy(request: web.BaseRequest) -> web.StreamResponse:
+        with handler.busy(request.transport):
+            return await service.serve(request)
+
+    handler = BoundedServer(
+        serve_busy, most, auto_decompress=False, access_log=None, keepalive_timeout=_KEEPALIVE_S,
         max_line_size=_HEADER_BYTES, max_field_size=_HEADER_BYTES,
     )  # fmt: skip
     stack.push_async_callback(handler.shutdown, _STOP_S)
     host, _, port = params.address(1).rpartition(":")
     try:
         server = await asyncio.get_running_loop().create_server(
-            handler, host.strip("[]"), int(port), ssl=params.file_context("otlp")
+            handler,
+            host.strip("[]"),
+            int(port),
+            ssl=params.file_context("otlp"),
+            ssl_handshake_timeout=_HANDSHAKE_S if params.cert_file else None,
         )
     except OSError as error:
         raise Misconfigured(f"collect.otlp: cannot listen on {params.address(1)}: {error.strerror}") from error

@@ -44,11 +44,11 @@ _MIN_FACTS_INTERVAL_S = 60.0
 
 
 _POLLS = 3
-"""The first discovery after one in which counters were missing; the later ones are less and less frequent."""
+"""The first discovery after one in which values were missing; the later ones are less and less frequent."""
 
 
-def _counters_missing(ports: port_index.PortIndex) -> str:
-    """Return which ports lack which counters; empty if none does."""
+def _values_missing(ports: port_index.PortIndex) -> str:
+    """Return which ports lack which counters and states; empty if none does."""
     if not ports.missing:
         return ""
     names = sorted({name for names in ports.missing.values() for name in names})
@@ -65,7 +65,7 @@ async def _complete(agent: Agent, cells: dict[bytes, Column], types: frozenset[i
 
 
 class Discovery:
-    """Schedules further discoveries while ports lack counters: an agent that has just started has not all of them."""
+    """Schedules further discoveries while ports lack values: an agent that has just started has not all of them."""
 
     def __init__(self, device: str, cadence_s: float, longest_s: float) -> None:
         self.missing: dict[str, tuple[str, ...]] = {}
@@ -78,13 +78,13 @@ class Discovery:
         return bool(self.missing) and now_s >= self._due_s
 
     def done(self, ports: port_index.PortIndex, now_s: float) -> None:
-        """Record a discovery; log the ports that lack counters if they are others than before."""
+        """Record a discovery; log the ports that lack values if they are others than before."""
         if ports.missing != self.missing:
             self.missing, self._wait_s = ports.missing, 0.0
             if ports.missing:
-                _log.warning("counters missing", device=self._device, why=_counters_missing(ports), ports=ports.missing)
+                _log.warning("values missing", device=self._device, why=_values_missing(ports), ports=ports.missing)
             else:
-                _log.info("counters complete", device=self._device, ports=len(ports.name))
+                _log.info("values complete", device=self._device, ports=len(ports.name))
         self._wait_s = min(max(2 * self._wait_s, self._shortest_s), self._longest_s)
         self._due_s = now_s + self._wait_s
 
@@ -153,7 +153,8 @@ class DeviceReader:
         self._metrics.add("updates", self.name, sum(len(column) for column in cells.values()))
         samples = self._emitter.samples(self.name, reading)
         self._statuses.sampled(samples.sampled_at_ns)
-        self._set_reachable(reachable=True, error=_counters_missing(ports))
+        error = self._share.report(asyncio.get_running_loop().time()) or _values_missing(ports)
+        self._set_reachable(reachable=True, error=error)
         return samples
 
     async def _cells(self, agent: Agent) -> tuple[port_index.PortIndex, dict[bytes, Column], int]:

@@ -16,6 +16,10 @@ from streams.wire.errors import Reject
 
 _HALF = 1 << 31
 _NO_SPEED = {0, 2**32 - 1}
+_STATES = {
+    Metric.OPER_UP: mib.IF_OPER_STATUS, Metric.ADMIN_UP: mib.IF_ADMIN_STATUS, Metric.SPEED_BPS: mib.IF_HIGH_SPEED,
+}  # fmt: skip
+"""The columns of ifTable and ifXTable that every port has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class PortIndex:
     expected: dict[bytes, frozenset[bytes]]
     """The rows of each column that had a value when the ports were discovered."""
     missing: dict[str, tuple[str, ...]]
-    """The ports without a counter that most ports have, by metric."""
+    """The ports without a counter or a state that most ports have, by metric."""
 
 
 def port_index(
@@ -62,7 +66,7 @@ def port_index(
         tuple(c for c in (*mib.STATES, *mib.EVERY_COUNTER) if c in used or (c in mib.STATES and cells[c])),
         {why: tuple(name[row] for row in rows) for why, rows in left_out.items()},
         {column: frozenset(rows) for column, rows in expected.items()},
-        _missing(name, chosen, {row for rows in left_out.values() for row in rows}),
+        _missing(name, chosen, {row for rows in left_out.values() for row in rows}, cells),
     )  # fmt: skip
 
 
@@ -78,10 +82,13 @@ def port_rows(cells: Mapping[bytes, Column], types: frozenset[int] | None) -> di
 
 
 def _missing(
-    name: Mapping[bytes, str], chosen: Mapping[tuple[Metric, Counter], tuple[bytes, ...]], left_out: set[bytes]
+    name: Mapping[bytes, str],
+    chosen: Mapping[tuple[Metric, Counter], tuple[bytes, ...]],
+    left_out: set[bytes],
+    cells: Mapping[bytes, Column],
 ) -> dict[str, tuple[str, ...]]:
-    """Return the ports without a counter that most ports have, by metric."""
-    found: dict[Metric, set[bytes]] = {}
+    """Return the ports without a counter or a state that most ports have, by metric."""
+    found: dict[Metric, set[bytes]] = {metric: set(cells[column]) & set(name) for metric, column in _STATES.items()}
     for (metric, _), rows in chosen.items():
         found.setdefault(metric, set(left_out)).update(rows)
     return {

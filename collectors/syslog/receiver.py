@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 import structlog
 
 from collectors.core.context import CollectorContext, Emitter, StatusReporter
-from collectors.core.token_bucket import TokenBucket
 from collectors.dialout.params import Peer, Target, candidates
-from collectors.syslog.device import Arrival, SyslogDevice
+from collectors.syslog.device import Arrival, LineShare, SyslogDevice
 from collectors.syslog.lines import Line, host_name, parse
 from collectors.syslog.params import Params
 from collectors.syslog.port_names import PortNames, known_ports
@@ -41,7 +40,7 @@ class Receiver:
         self._resolver = NameResolver(self._topology)
         self._devices: dict[str, SyslogDevice] = {}
         self._statuses: dict[str, StatusReporter] = {}
-        self._relays: dict[str, TokenBucket] = {}
+        self._relays: dict[str, LineShare] = {}
 
     def configure(self, targets: Iterable[Target], inventory: Inventory) -> None:
         """Set the targets, and the inventory with the names of devices and ports."""
@@ -94,10 +93,9 @@ class Receiver:
         device: SyslogDevice | None = None
         if sender is not None and not sender.relay:
             device = self._device(sender.name)
-            if not device.admits(arrival.now_s):
+            if not device.share.admits(arrival.now_s):
                 return
         elif sender is not None and not self._relay(sender.name).admits(arrival.now_s):
-            self._metrics.add("throttled", sender.name)
             return
         try:
             line = parse(data)
@@ -109,7 +107,8 @@ class Receiver:
             if device is None:
                 self.refuse(f"host {line.host or 'without a name'} in lines of {arrival.path}")
                 return
-            if not device.admits(arrival.now_s):
+            device.relay = None if sender is None else (sender.name, self._relay(sender.name))
+            if not device.share.admits(arrival.now_s):
                 return
         device.add(line, arrival)
 
@@ -124,17 +123,19 @@ class Receiver:
                 )
                 if own.newest_ns != status.last_sample_ns:
                     status.sampled(own.newest_ns)
-                status.report(reachable=True, unknown_lines=own.unknown_lines)
+                status.report(reachable=True, error=own.report(now_s), unknown_lines=own.unknown_lines)
 
     def end(self) -> None:
         """Publish all delayed events."""
         for own in self._devices.values():
             own.end(self._clock.now_ns())
 
-    def _relay(self, name: str) -> TokenBucket:
-        params = self._params
-        factor = params.relay_factor
-        return self._relays.setdefault(name, TokenBucket(factor * params.lines_per_s, factor * params.lines_burst, 0.0))
+    def _relay(self, name: str) -> LineShare:
+        params, factor = self._params, self._params.relay_factor
+        if name not in self._relays:
+            limits = factor * params.lines_per_s, factor * params.lines_burst
+            self._relays[name] = LineShare(name, *limits, self._metrics)
+        return self._relays[name]
 
     def _device(self, name: str) -> SyslogDevice:
         own = self._devices.get(name)

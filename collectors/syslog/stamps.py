@@ -16,7 +16,12 @@ _A = re.ASCII
 _CLOCK = r"(?P<h>\d{1,2}):(?P<m>\d\d):(?P<s>\d\d)(?:[.,:](?P<f>\d{1,9})(?:\.\d{1,9})?)?"
 _OFFSET = r"(?P<offset>Z|[+-]\d\d:?\d\d)?"
 _MONTH = r"(?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2})"
-_ZONE = r"(?: (?P<zone>[A-Za-z]{2,5}(?:[+-]\d{1,2}(?::?\d\d)?)?)(?= ?: ))?"
+_ZONE = (
+    r"(?: (?P<zone>[A-Za-z]{2,5}(?:[+-]\d{1,2}(?::?\d\d)?)?(?= ?: )"
+    r"|(?:UTC|GMT|WEST?|BST|C?EST|CET|EEST|EET|[ECMP]DT|[MP]ST|JST|KST|SGT|HKT)"
+    r"(?= [A-Za-z0-9][\w.-]{0,254} [\w./#@-]{1,128}(?:\[[\w./-]{1,32}\])?: )))?"
+)
+"""Before a colon, or a known one before a host and a program: a host may have such a name, but not both."""
 _FORMS = tuple(
     re.compile(rf"(?P<unset>[*.])?%?{form}", _A)
     for form in (

@@ -20,6 +20,7 @@ from streams.config.kafka import KafkaSettings
 from streams.runtime.admin import ensure_topics
 from streams.wire.models import Samples
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, TARGETS, decode
+from tests.fixtures.waiting import until
 from tests.integration.collectors.fabric import world_of
 
 SHAPE = demo_fabric.DemoShape(pods=2, hosts=1, planes=1, spines=24, uplinks=1)
@@ -62,9 +63,7 @@ class Sharing:
 
     async def until(self, holds: Callable[[], bool], within_s: float) -> float:
         """Wait until the condition is true; return the time."""
-        async with asyncio.timeout(within_s):
-            while not holds():  # noqa: ASYNC110 — the condition depends on other processes
-                await asyncio.sleep(0.05)
+        await until(holds, within_s)
         return time.time()
 
 

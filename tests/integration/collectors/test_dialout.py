@@ -53,7 +53,7 @@ class Listening:
 
     async def code(self, message: bytes, credentials: grpc.ChannelCredentials | None = None) -> grpc.StatusCode:
         """Return what a stream with this message ends with."""
-        async with self.stream(MDT, credentials) as call, asyncio.timeout(20):
+        async with self.stream(MDT, credentials) as call, asyncio.timeout(60):
             with suppress(asyncio.InvalidStateError, grpc.aio.AioRpcError):
                 await call.write(message)
             code: grpc.StatusCode = await call.code()

@@ -36,6 +36,7 @@ from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, Partit
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.host_tree import machine
 from tests.fixtures.running_task import run_beside
+from tests.fixtures.waiting import until
 from tests.integration.fixtures_kafka import create_topics
 
 SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
@@ -159,7 +160,7 @@ async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broke
     await consumer.start()
     codes: list[int] = []
 
-    async def until(wanted: int) -> None:
+    async def until_read(wanted: int) -> None:
         async with asyncio.timeout(60):
             while len(codes) < wanted:
                 for records in (await consumer.getmany(timeout_ms=100)).values():
@@ -173,17 +174,15 @@ async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broke
     try:
         for turn in range(3):
             work = asyncio.create_task(SPEC.run(params, core))
-            async with asyncio.timeout(30):  # the first reads on from the end that it found
-                while not params.state_path().exists():  # noqa: ASYNC110 — the agent writes it without notification
-                    await asyncio.sleep(0.05)
+            await until(params.state_path().exists, 30)  # the first reads on from the end that it found
             write(10 * turn + 1, 10 * turn + 2)
-            await until(4 * turn + 2)
+            await until_read(4 * turn + 2)
             work.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await work
             write(10 * turn + 3, 10 * turn + 4)
         work = asyncio.create_task(SPEC.run(params, core))
-        await until(12)
+        await until_read(12)
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work

@@ -18,6 +18,8 @@ async def test_the_first_inventory_has_the_links_that_switches_report(tmp_path: 
         given = [f"--gnmi={name}={address}" for name, address in face.addresses.items()]
         away = ["--gnmi=leaf99=127.0.0.1:1", "--no-tls", "--host=gpu-x", "--gpus=8"]
         done = await asyncio.to_thread(once, "init", str(tmp_path), *given, *away)
+        config = str(tmp_path / "railsight.toml")
+        tried = await asyncio.to_thread(once, "config", "check", "--config", config, "--connect")
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     assert "leaf99 is not read by gnmi: " in done.stderr and "complete" not in done.stdout
     found = read_folder(tmp_path / "inventory")
@@ -26,4 +28,6 @@ async def test_the_first_inventory_has_the_links_that_switches_report(tmp_path: 
     assert ends == {frozenset({(one.a_device, one.a_port), (one.z_device, one.z_port)}) for one in world.links}
     kinds = {device.name: device.kind for device in found.devices}
     assert kinds == {"leaf99": "switch", "gpu-x": "host"} | {device.name: device.kind for device in world.devices}
-    assert run("config", "check", "--config", str(tmp_path / "railsight.toml")) == 0
+    assert run("config", "check", "--config", config) == 0
+    lines = [line.split(":")[0] for line in tried.stderr.splitlines()]
+    assert (tried.returncode, set(lines)) == (1, {"FAILED  collect gnmi"}), "the log of a collector is not an answer"

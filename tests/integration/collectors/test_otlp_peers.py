@@ -1,8 +1,6 @@
 """Real senders of OTLP: telemetrygen, and as relays an OpenTelemetry Collector and gnmic.
 
-The first two are of https://github.com/open-telemetry (v0.161.0), on PATH: `go install
-github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen@v0.161.0`, and a collector made by `builder`
-with otlpreceiver, otlpexporter and otlphttpexporter. gnmic is built from https://github.com/openconfig/gnmic.
+`make otlp-peers` builds them; they are on PATH.
 """
 
 import asyncio
@@ -28,9 +26,9 @@ from tests.integration.collectors.otlp_clients import Listening, listening
 OUT = "nvswitch_interface_if_out_octets"
 TELEMETRYGEN, OTELCOL = shutil.which("telemetrygen"), shutil.which("otelcol")
 GNMIC = shutil.which("gnmic")
-needs_gnmic = pytest.mark.skipif(GNMIC is None, reason="gnmic is not on PATH")
-needs_telemetrygen = pytest.mark.skipif(TELEMETRYGEN is None, reason="telemetrygen is not on PATH")
-needs_otelcol = pytest.mark.skipif(OTELCOL is None, reason="otelcol (an OpenTelemetry Collector) is not on PATH")
+needs_gnmic = pytest.mark.skipif(GNMIC is None, reason="gnmic is not on PATH (make otlp-peers)")
+needs_telemetrygen = pytest.mark.skipif(TELEMETRYGEN is None, reason="telemetrygen is not on PATH (make otlp-peers)")
+needs_otelcol = pytest.mark.skipif(OTELCOL is None, reason="otelcol is not on PATH (make otlp-peers)")
 
 CONFIG = """
 receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:IN"}}}}

@@ -43,7 +43,7 @@ async def read(bootstrap: str, topic: str) -> dict[int, list[bytes]]:
         consumer.assign(places)
         ends = await consumer.end_offsets(places)
         found: dict[int, list[bytes]] = {number: [] for number in range(PARTITIONS)}
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while sum(map(len, found.values())) < sum(ends.values()):
                 for place, records in (await consumer.getmany(timeout_ms=200)).items():
                     found[place.partition] += [record.value for record in records]

@@ -15,6 +15,7 @@ from streams.embedded.kafka_config import KafkaParams
 from streams.runtime.admin import ensure_topics
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import TARGETS, Partitions
+from tests.fixtures.waiting import until
 from tests.integration.collectors.sharing import CADENCE_S, SESSION_S, Sharing, sharing
 from tests.integration.fixtures_kafka import Broker
 
@@ -88,9 +89,7 @@ async def test_an_unavailable_kafka_removes_no_shard(tmp_path: Path) -> None:
         core = Core(client_options={"bootstrap_servers": embedded.bootstrap})
         taking_part = asyncio.create_task(ShardAssignment(core, "alone", SESSION_S, emitted.append).run())
         all_of_them = frozenset(range(8))
-        async with asyncio.timeout(30):
-            while all_of_them not in emitted:  # noqa: ASYNC110 — it reports by a call
-                await asyncio.sleep(0.1)
+        await until(lambda: all_of_them in emitted, 30)
         await asyncio.to_thread(embedded.stop)
         await asyncio.sleep(SESSION_S + 2)
         await asyncio.to_thread(embedded.start)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -30,6 +30,7 @@ from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.ports import free_port
 from tests.fixtures.running_task import run_beside
 from tests.fixtures.snmp_packets import damaged, table
+from tests.fixtures.waiting import until
 from tests.integration.collectors.fabric import world_of
 from tests.integration.collectors.snmp_peers import sent
 
@@ -61,13 +62,6 @@ async def hearing(world: DemoWorld) -> AsyncIterator[RecordingPublisher]:
         collecting(simulated(face.addresses, traps=f"127.0.0.1:{port}")) as (retained, _),
     ):
         yield retained
-
-
-async def until(holds: Callable[[], bool], within_s: float = 10) -> None:
-    """Wait until the condition is true; raise TimeoutError if it is not in time."""
-    async with asyncio.timeout(within_s):
-        while not holds():  # noqa: ASYNC110 — counts are plain numbers without notification
-            await asyncio.sleep(0.01)
 
 
 def rows(samples: Samples) -> dict[str, dict[str, Any]]:
@@ -140,7 +134,7 @@ async def test_a_reboot_is_reported_by_trap_and_by_poll_with_another_boot() -> N
         first, *_, last = retained.of(Samples, LEAF)
         name = first.row[0]
         assert rows(first)[name]["rx_bytes"] > 1000 * rows(last)[name]["rx_bytes"]
-        await retained.until(lambda: retained.of(CollectorStatus, LEAF)[-1].reachable, 10)
+        await retained.until(lambda: retained.of(CollectorStatus, LEAF)[-1].reachable)
         assert not all(status.reachable for status in retained.of(CollectorStatus, LEAF))
         (restart,) = (event for event in retained.of(Event, LEAF) if event.kind is EventKind.DEVICE_REBOOT)
         assert restart.detail.startswith("sysUpTime") and restart.detail.endswith("coldStart")
@@ -179,7 +173,7 @@ async def test_a_hostile_device_and_a_silent_one_do_not_affect_the_others() -> N
             async with collecting(simulated(face.addresses | bad)) as (retained, metrics):
                 await retained.until(lambda: len(retained.of(Samples, LEAF)) >= 10, 30)
                 await retained.until(lambda: metrics.value("unreadable", "hostile") > 200, 30)
-                await retained.until(lambda: any(retained.of(CollectorStatus, "silent")), 10)
+                await retained.until(lambda: any(retained.of(CollectorStatus, "silent")))
                 assert not retained.of(Samples, "hostile") and not retained.of(Samples, "silent")
                 assert "no answer" in retained.of(CollectorStatus, "hostile")[-1].error
                 times = [samples.sampled_at_ns for samples in retained.of(Samples, LEAF)]
@@ -204,7 +198,7 @@ async def test_traps_and_informs_of_net_snmp_are_received_and_no_others() -> Non
     for settings, login in logins:
         params = simulated({"sw1": f"127.0.0.1:{silent}"}, traps=f"127.0.0.1:{port}", **settings)
         async with collecting(params) as (retained, metrics):
-            await retained.until(lambda retained=retained: any(retained.of(CollectorStatus)), 10)  # type: ignore[misc]
+            await retained.until(lambda retained=retained: any(retained.of(CollectorStatus)))  # type: ignore[misc]
             began_ns: list[int] = []
             about = ("1.3.6.1.2.1.2.2.1.1.7", "i", "7", "1.3.6.1.2.1.31.1.1.1.1.7", "s", "Ethernet7")
             for program in ("snmptrap", "snmpinform"):
@@ -213,7 +207,7 @@ async def test_traps_and_informs_of_net_snmp_are_received_and_no_others() -> Non
                     trap = f"1.3.6.1.6.3.1.1.5.{number}"
                     began_ns.append(time.time_ns())
                     await sent(program, "-m", "", *engine, *login, f"127.0.0.1:{port}", "", trap, *about)
-            await retained.until(lambda retained=retained: len(retained.of(Event)) == 8, 10)  # type: ignore[misc]
+            await retained.until(lambda retained=retained: len(retained.of(Event)) == 8)  # type: ignore[misc]
             assert [event.detail for event in retained.of(Event)] == 2 * list(kinds)
             assert [event.port for event in retained.of(Event)] == 2 * ["", "", "Ethernet7", "Ethernet7"]
             late_ns = [event.at_ns - began for event, began in zip(retained.of(Event), began_ns, strict=True)]

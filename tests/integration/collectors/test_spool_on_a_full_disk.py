@@ -14,6 +14,7 @@ from collectors.core.spool import BufferedRecord, Spool
 from lab.chaos.isolation import empty, fill
 from streams.wire.topics import EVENTS, Record
 from tests.fixtures.small_disk import run_on_small_disk, scenario
+from tests.fixtures.waiting import until
 
 _DISK_MIB, _MEMORY_BYTES = 4, 1 << 20
 _VALUE = bytes(4096)
@@ -51,9 +52,7 @@ async def run(folder: Path) -> dict[str, object]:
     await offer_until(lambda: bool(refused and metrics.value("spool_failed")))
     when_full = buffer.stored
     empty(folder)
-    async with asyncio.timeout(60):
-        while buffer.stored < len(accepted):  # noqa: ASYNC110 — the buffer sends no event
-            await asyncio.sleep(0.01)
+    await until(lambda: buffer.stored >= len(accepted), 60)
     after = buffer.stored
     read: list[int] = []
     while len(buffer):

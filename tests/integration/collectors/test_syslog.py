@@ -31,11 +31,12 @@ from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.certificates import CertificateAuthority, certificate
 from tests.fixtures.external_programs import program
 from tests.fixtures.running_task import run_beside
+from tests.fixtures.waiting import until
 from tests.integration.collectors.bridged_readings import PARTITIONS, create_topics, read
 
 SWITCH = {"name": "leaf1", "addresses": ["127.0.0.1"]}
 RELAY = {"name": "log1", "addresses": ["127.0.0.1"], "relay": True}
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 
 
 class Collecting:
@@ -46,9 +47,7 @@ class Collecting:
 
     async def until(self, holds: Callable[[], bool], within_s: float = _PATIENCE_S) -> None:
         """Wait until a condition is true, also one of metrics, whose changes have no notice."""
-        async with asyncio.timeout(within_s):
-            while not holds():  # noqa: ASYNC110 — counters have no notice
-                await asyncio.sleep(0.02)
+        await until(holds, within_s)
 
     def events(self) -> list[tuple[str, str, str]]:
         return [(one.device, one.port, one.kind.name) for one in self.published.of(Event)]

@@ -2,7 +2,7 @@
 
 import asyncio
 import resource
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import PublisherParams
 from lab.constants import params_of
 from tests.fixtures.spool_records import buffered, files_no_larger_than
+from tests.fixtures.waiting import until
 
 AFTER_S = 0.2
 
@@ -23,11 +24,6 @@ class Run:
         params = params_of(PublisherParams, {"spool": folder, "spool_after_s": AFTER_S} | settings)
         buffer = buffer_of(params, "gnmi@a/b", self.metrics)
         self.buffer = buffer
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not holds():  # noqa: ASYNC110 — the buffer sets no event
-                await asyncio.sleep(0.01)
 
     async def all(self) -> list[int]:
         """Return the numbers of the waiting records, oldest first; none is released."""
@@ -61,7 +57,7 @@ async def test_records_that_wait_too_long_are_on_disk_and_stay_in_order(tmp_path
         for number in range(1, 11):
             now.buffer.offer(buffered(number))
         assert len(await now.buffer.first(4)) == 4
-        await now.until(lambda: now.metrics.value("spooled") == 10)
+        await until(lambda: now.metrics.value("spooled") == 10)
         assert now.metrics.value("settled") == 10
         now.buffer.offer(buffered(11))
         await now.buffer.release(3)
@@ -75,7 +71,7 @@ async def test_a_new_run_returns_the_records_of_the_last_one_first(tmp_path: Pat
     async with running(tmp_path) as now:
         for number in range(1, 6):
             now.buffer.offer(buffered(number))
-        await now.until(lambda: now.metrics.value("settled") == 5)
+        await until(lambda: now.metrics.value("settled") == 5)
         await now.buffer.close()  # all are on disk: the file is as a killed process leaves it
     async with running(tmp_path) as now:
         now.buffer.offer(buffered(6))
@@ -95,7 +91,7 @@ async def test_past_both_bounds_the_newest_is_refused(tmp_path: Path) -> None:
             if now.buffer.offer(buffered(number, 3000)):
                 taken.append(number)
             await asyncio.sleep(0.005)
-        await now.until(lambda: now.metrics.value("spool_full") > 0)
+        await until(lambda: now.metrics.value("spool_full") > 0)
         assert 30 < len(taken) < 200
         found = []
         while waiting := await now.all():
@@ -110,7 +106,7 @@ async def test_a_disk_that_fails_leaves_memory_as_the_bound(tmp_path: Path) -> N
         for number in range(20):
             now.buffer.offer(buffered(number, 50_000))
         with files_no_larger_than(200_000):
-            await now.until(lambda: now.metrics.value("spool_failed") > 0)
+            await until(lambda: now.metrics.value("spool_failed") > 0)
         assert now.metrics.value("settled") == 0
         assert await now.all() == list(range(20))
         await now.buffer.close()
@@ -124,5 +120,5 @@ async def test_a_damaged_spool_is_reported_and_a_new_one_created(tmp_path: Path)
     async with running(tmp_path) as now:
         assert now.metrics.value("spool_damaged") == 1
         now.buffer.offer(buffered(1))
-        await now.until(lambda: now.metrics.value("settled") == 1)
+        await until(lambda: now.metrics.value("settled") == 1)
         assert await now.all() == [1]

@@ -20,16 +20,6 @@ def record(size: int = 100) -> Record:
     return Record(EVENTS, b"leaf1", b"x" * size)
 
 
-def test_past_its_limit_the_buffer_refuses_the_newest() -> None:
-    """Accepted records stay, in order; there is room again once the oldest are released."""
-    buffer = MemoryQueue(3 * BufferedRecord(record()).size, CollectorMetrics())
-    assert [buffer.offer(BufferedRecord(record(), rows)) for rows in (1, 2, 3, 4)] == [True, True, True, False]
-    assert [buffered.rows for buffered in buffer.oldest(10)] == [1, 2, 3]
-    buffer.drop(1)
-    assert buffer.offer(BufferedRecord(record(), 5))
-    assert [buffered.rows for buffered in buffer.oldest(2)] == [2, 3]
-
-
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 500))))
 def test_the_buffer_never_exceeds_its_limit(steps: list[tuple[bool, int]]) -> None:
     """For any sequence of records and sizes."""

@@ -4,8 +4,6 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.core.columns import Reading
 from collectors.core.context import DeviceEvent
@@ -13,7 +11,6 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi.device_output import DeviceIdentity, facts_of
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
-from collectors.gnmi.v1 import gnmi_lite_pb2
 from lab.constants import with_constants
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, EventKind, Neighbor, Source
@@ -369,22 +366,6 @@ def test_facts_are_those_of_the_chassis() -> None:
     facts = facts_of("leaf1", T, Source.SOURCE_GNMI, device.memory)
     assert (facts.vendor, facts.model, facts.serial, facts.os_version) == ("Acme", "X1", "S9", "4.1")
     assert facts.neighbors == (Neighbor("e1", "spine1", "e7"),)
-
-
-@given(st.lists(st.binary(max_size=80), max_size=5), st.binary(max_size=40), st.integers(-(2**63), 2**63 - 1))
-def test_no_message_of_a_device_ends_the_reader(paths: list[bytes], value: bytes, at_ns: int) -> None:
-    """For any bytes as paths and JSON, the connection continues."""
-    device = Device()
-    hostile = gnmi_lite_pb2.Notification(timestamp=at_ns, prefix=paths[0] if paths else b"", delete=paths)
-    for path in paths:
-        hostile.update.add(path=path).val.json_val = value
-    device.connection.process(hostile, T)
-    device.send({"in-octets": 4}, prefix=COUNTERS.format("e1"))
-    assert value_of_rx(device) == 4
-
-
-def value_of_rx(device: Device) -> float | None:
-    return value(device.reading(), "e1", Metric.RX_BYTES)
 
 
 @pytest.mark.parametrize(("cadence_s", "readings"), [(0.05, 200), (10.0, 2)])

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import Core, TargetParams
 from collectors.core.reload import reloads
 from streams.wire.errors import Misconfigured
+from tests.fixtures.waiting import until
 
 
 class Params(TargetParams):
@@ -47,11 +48,6 @@ class Watched:
             raise Misconfigured("targets: wrong")
         self.applied.append((params.word, targets))
 
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not holds():  # noqa: ASYNC110 — files set no event
-                await asyncio.sleep(0.01)
-
 
 @asynccontextmanager
 async def watching(folder: Path) -> AsyncIterator[Watched]:
@@ -77,9 +73,9 @@ async def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
     """The configuration, or a file that it names; overwritten or replaced; once for each change."""
     async with watching(tmp_path) as now:
         replace(now.configuration, "two")
-        await now.until(lambda: now.applied == [("two", "[]")])
+        await until(lambda: now.applied == [("two", "[]")])
         replace(now.targets, "[1]")
-        await now.until(lambda: now.applied == [("two", "[]"), ("two", "[1]")])
+        await until(lambda: now.applied == [("two", "[]"), ("two", "[1]")])
         await asyncio.sleep(0.1)  # several checks pass
         assert len(now.applied) == now.metrics.value("reloads") == 2
 
@@ -87,7 +83,7 @@ async def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
 async def test_sighup_reloads(tmp_path: Path) -> None:
     async with watching(tmp_path) as now:
         os.kill(os.getpid(), signal.SIGHUP)
-        await now.until(lambda: now.applied == [("one", "[]")])
+        await until(lambda: now.applied == [("one", "[]")])
 
 
 async def test_invalid_settings_leave_the_old_in_force(tmp_path: Path) -> None:
@@ -97,11 +93,11 @@ async def test_invalid_settings_leave_the_old_in_force(tmp_path: Path) -> None:
             before = now.metrics.value("reload_refused")
             right = wrong.read_text()
             replace(wrong, "wrong")
-            await now.until(lambda before=before: now.metrics.value("reload_refused") > before)  # type: ignore[misc]
+            await until(lambda before=before: now.metrics.value("reload_refused") > before)  # type: ignore[misc]
             await asyncio.sleep(0.1)  # several checks pass
             assert now.metrics.value("reload_refused") == before + 1
             replace(wrong, right)
-            await now.until(lambda before=before: now.metrics.value("reloads") > before)  # type: ignore[misc]
+            await until(lambda before=before: now.metrics.value("reloads") > before)  # type: ignore[misc]
         assert now.applied == [("one", "[]")] * 2
 
 
@@ -112,4 +108,4 @@ async def test_a_file_that_is_missing_for_a_moment_ends_nothing(tmp_path: Path) 
         await asyncio.sleep(0.1)
         (tmp_path / "away").rename(now.targets)
         replace(now.configuration, "two")
-        await now.until(lambda: bool(now.applied) and now.applied[-1] == ("two", "[]"))
+        await until(lambda: bool(now.applied) and now.applied[-1] == ("two", "[]"))

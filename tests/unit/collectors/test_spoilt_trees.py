@@ -61,22 +61,6 @@ async def test_every_refused_counter_is_counted_once(tmp_path: Path) -> None:
     assert reader.metrics.value("unreadable") == refused > FILES / 4
 
 
-async def test_every_refused_link_is_counted_once(tmp_path: Path) -> None:
-    """The width of a PCIe link is one to three digits and a number of lanes, or its value is absent."""
-    rng = random.Random(20261124)
-    root = host_tree.machine(tmp_path)
-    found = host_agent.whole(root)
-    refused = 0
-    for _ in range(100):
-        for pci in (host_tree.NIC0, host_tree.NIC1, host_tree.GPU):
-            (root / host_tree.folder(pci) / "current_link_width").write_bytes(data := content(rng))
-            text = data[:4096].decode("utf-8", "replace").strip()
-            is_width = re.fullmatch(r"[0-9]{1,3}", text) and (int(text) <= 32 or int(text) in {63, 255})
-            refused += not is_width
-        await found.agent.read_once()
-    assert found.metrics.value("unreadable") == refused > 100
-
-
 async def test_the_nic_collector_reads_on_whatever_a_tree_holds(tmp_path: Path) -> None:
     """Words, bytes, folders, pipes and links onto themselves in place of files, of states and names as of counters."""
     rng = random.Random(20261122)

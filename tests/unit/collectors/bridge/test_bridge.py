@@ -19,6 +19,7 @@ from streams.wire.errors import Retry
 from streams.wire.models import CollectorStatus, Rejected, Samples
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.bridge_records import START_NS, S, octets
+from tests.fixtures.waiting import until
 
 PLACE: Place = ("peers", 0)
 
@@ -106,12 +107,6 @@ async def running(topic: Topic, **settings: Any) -> AsyncIterator[tuple[Kafka, F
             await work
 
 
-async def until(holds: Any) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 — it waits for state without notification
-            await asyncio.sleep(0.005)
-
-
 async def test_what_no_one_comes_after_goes_out_soon() -> None:
     """The cut is committed before the reading is published, and the position only after its acknowledgement."""
     topic = Topic()
@@ -147,7 +142,7 @@ async def test_what_stands_beside_an_offset_stays_short_while_nothing_is_acknowl
             topic.records.append(octets(START_NS + count * S // 10, count, port=f"Eth{count % 2}"))
             count += 1
             count = len(kafka.of(Samples))
-            await until(lambda count=count: len(kafka.of(Samples)) > count)
+            await until(lambda count=count: len(kafka.of(Samples)) > count)  # type: ignore[misc]
             assert topic.committed is not None
             longest = max(longest, len(topic.committed[1]))
         topic.records.append(octets(START_NS + count * S // 10, count, port=f"Eth{count % 2}"))

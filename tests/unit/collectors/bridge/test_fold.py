@@ -160,7 +160,13 @@ def test_leaves_dated_by_their_last_change_are_sampled_when_their_record_is_writ
         ("counters/in-octets", True),
         ("/interface/state/counters/in-octets", True),
         ("interfaces_interface_state_counters_in_octets", True),
+        ("interfaces.interface.state.counters.in-octets", True),
+        ("state_counters_in_octets", True),
+        ("counters.in_octets", True),
+        ("/INTERFACES/INTERFACE/STATE/COUNTERS/IN-OCTETS", True),
+        ("IN-OCTETS", True),
         ("octets", False),
+        ("in_octets_rate", False),
     ],
 )
 def test_names_that_gnmic_trimmed_are_read_if_they_are_unambiguous(name: str, is_read: bool) -> None:
@@ -170,6 +176,21 @@ def test_names_that_gnmic_trimmed_are_read_if_they_are_unambiguous(name: str, is
         [123] if is_read else []
     )
     assert fold.devices.metrics.value("unknown") == (not is_read)
+
+
+def test_names_without_slashes_are_read_from_telegraf_too() -> None:
+    """A processor that joins the steps of Telegraf's fields, and a field that begins with the port."""
+    for name in ("interfaces_interface_state_counters_in_octets", "interface/state/counters/in_octets"):
+        line = f"openconfig,source=leaf1,interface_name=Ethernet1 {name}=123i {START_NS}"
+        (one,) = all_of(fold_of(), [line])
+        assert rows(one.reading)["Ethernet1"][Metric.RX_BYTES, -1] == 123
+
+
+def test_a_port_is_named_by_a_renamed_tag() -> None:
+    value = event(START_NS, {f"{COUNTERS}/in-octets": 123})
+    value["tags"]["interface"] = value["tags"].pop("interface_name")
+    (one,) = all_of(fold_of(), [orjson.dumps([value])])
+    assert rows(one.reading)["Ethernet1"][Metric.RX_BYTES, -1] == 123
 
 
 def test_a_record_of_a_schema_registry_is_refused_with_the_reason() -> None:
@@ -203,6 +224,12 @@ def test_past_the_bound_of_ports_and_devices_nothing_is_retained() -> None:
         ("leaf1", ("Eth0", "Eth1")),
     }
     assert fold.devices.metrics.value("out_of_bounds") > 0
+
+
+def test_json_of_too_many_elements_is_refused_before_it_is_parsed() -> None:
+    """The parser takes a second for the two million lists of 4 MiB."""
+    (refused,) = take(fold_of(), ["[" + "[]," * 600_000 + "1]"])
+    assert isinstance(refused, Refused) and "elements of JSON, more than 600000" in refused.reason
 
 
 # Identity: reading again from a safe position gives the same messages under the same numbers.

@@ -144,3 +144,11 @@ def test_what_cannot_be_read_is_refused_with_the_reason(args: DialoutArgs, why: 
 
     with pytest.raises(Reject, match=why):
         read()
+
+
+def test_a_row_of_too_many_fields_is_refused() -> None:
+    """Each is converted in Python: 4 MiB may have two million."""
+    content = TelemetryField(name="content", fields=[TelemetryField(name="n")] * 20_001)
+    message = Telemetry(encoding_path=COUNTERS, data_gpbkv=[TelemetryField(fields=[content])])
+    with pytest.raises(Reject, match="more than 20000 fields"):
+        list(notifications(message, path_mapping().keys_of))

@@ -251,6 +251,8 @@ async def test_a_line_is_of_the_port_that_it_names_or_counted(tmp_path: Path) ->
         f"mlx5_core {NIC1} mlx5_7: Port: 1 Link DOWN",
         f"pcieport 0000:00:18.0: AER: Correctable error message received from {NIC0}",
         f"pcieport 0000:00:9b.0: AER: Correctable error message received from {GPU}",
+        "NETDEV WATCHDOG: ens1np0 (mlx5_core): transmit queue 3 timed out", "NETDEV WATCHDOG: veth7 (veth): x",
+        "NETDEV WATCHDOG: ens77 (mlx5_core): transmit queue 3 timed out",
         f"mlx5_core {NIC0}: a line that fits no rule", f"mlx5_core {NIC1}: another one", "NVRM: a third one",
     )  # fmt: skip
     with (root / "kern.log").open("a") as file:
@@ -258,7 +260,7 @@ async def test_a_line_is_of_the_port_that_it_names_or_counted(tmp_path: Path) ->
     found.look(0.25)
     assert brief(found.events()) == [
         (EventKind.LINK_DOWN, "mlx5_1", 0), (EventKind.LINK_UP, "mlx5_1", 0), (EventKind.LOG, "mlx5_0", 0),
-        (EventKind.LOG, GPU, 0),
+        (EventKind.LOG, GPU, 0), (EventKind.LOG, "mlx5_0", 0), (EventKind.LOG, "", 0),
     ]  # fmt: skip
     assert found.metrics.by_label("unknown") == {"NVRM": 1, "mlx5_core": 2}
     assert found.metrics.value("unnamed") == 1

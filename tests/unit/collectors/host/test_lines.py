@@ -20,6 +20,7 @@ MESSAGE = "mlx5_core 0000:41:00.0 ens1np0: Link down"
         (f"<6>[    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900)),
         (f"[    5.1409] {MESSAGE}", Line(MESSAGE, 5_140_900)),
         (f"[    5.140900][  T412] {MESSAGE}", Line(MESSAGE, 5_140_900)),
+        (f"[    5.140900] [    T412] {MESSAGE}", Line(MESSAGE, 5_140_900)),
         (f"kern  :info  : [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900)),
         (f"2026-11-21T10:00:00.25Z gpu17 kernel: [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900, NOW + S // 4)),
         (f"2026-11-21T12:00:00.250000+02:00 gpu17 kernel: {MESSAGE}", Line(MESSAGE, None, NOW + S // 4)),
@@ -29,6 +30,10 @@ MESSAGE = "mlx5_core 0000:41:00.0 ens1np0: Link down"
         (f"{NOW // S}.250000 gpu17 kernel: [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900, NOW + S // 4)),
         (f"<6>1 2026-11-21T10:00:00Z gpu17 kernel - - - [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900, NOW)),
         (f'<6>1 2026-11-21T10:00:00Z gpu17 kernel - - [a@1 b="c"] {MESSAGE}', Line(MESSAGE, None, NOW)),
+        (f"[    5.140900] gpu17 kernel: {MESSAGE}", Line(MESSAGE, 5_140_900)),
+        (f"2026-11-21T10:00:00Z kernel: [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900, NOW)),
+        (f"2026-11-21T10:00:00Z gpu17 kern.warn kernel: {MESSAGE}", Line(MESSAGE, None, NOW)),
+        (f"2026-11-21T10:00:00Z kern.warn kernel: {MESSAGE}", Line(MESSAGE, None, NOW)),
         (MESSAGE, Line(MESSAGE)),
     ],
 )
@@ -51,6 +56,9 @@ def test_the_formats(text: str, expected: Line) -> None:
         (f"<6>1 2026-11-21T10:00:00Z gpu17 evil 7 - - {MESSAGE}", False),
         (f"1795255200.1 gpu17 evil: {MESSAGE}", False),
         (f"7,7,9,-;{MESSAGE}", True),
+        (f"Nov 21 10:00:00 kernel: {MESSAGE}", True),
+        (f"Nov 21 10:00:00 gpu17 kern.err kernel: {MESSAGE}", True),
+        (f"Nov 21 10:00:00 gpu17 kern.err evil: {MESSAGE}", False),
     ],
 )
 def test_what_a_process_writes_is_not_the_kernels(text: str, is_kernels: bool) -> None:
@@ -67,6 +75,13 @@ def test_a_stamp_without_a_year_is_of_the_newest_year_that_is_not_to_come(ago_da
     assert parse(f"{stamp} gpu17 kernel: {MESSAGE}".encode(), NOW).at_ns == at_s * S
     with_year = time.strftime("[%a %b %d %H:%M:%S %Y]", time.localtime(at_s))
     assert parse(f"{with_year} {MESSAGE}".encode(), NOW) == Line(MESSAGE, None, at_s * S)
+
+
+def test_a_process_that_names_itself_kernel_is_none_by_its_facility() -> None:
+    """As `logger -t kernel` with BusyBox; and a host may have the name of a process."""
+    for text in ("Nov 21 10:00:00 gpu17 user.notice kernel: x", "[    5.140900] gpu17 evil: x"):
+        line = parse(text.encode(), NOW)
+        assert not line.from_kernel or line.message == "gpu17 evil: x"
 
 
 def test_a_stamp_that_no_calendar_has_reports_nothing_of_the_time() -> None:

@@ -3,10 +3,7 @@
 import asyncio
 from pathlib import Path
 
-import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.host import lldp
 from streams.wire.errors import Reject
@@ -39,25 +36,6 @@ def test_no_one_received_is_no_one(data: bytes) -> None:
 def test_what_is_no_json_is_refused() -> None:
     with pytest.raises(Reject):
         lldp.neighbors(b"unable to connect to lldpd")
-
-
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
-    lambda inside: (
-        st.lists(inside, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["lldp", "interface", "name", "chassis", "port", "id", "type", "value", "descr"]),
-            inside,
-            max_size=4,
-        )
-    ),
-)
-
-
-@given(_JSON)
-def test_any_json_is_read_to_its_end(result: object) -> None:
-    for neighbor in lldp.neighbors(orjson.dumps(result)):
-        assert neighbor.port and neighbor.remote_device and neighbor.remote_port
 
 
 async def test_the_program_is_asked_for_json(tmp_path: Path) -> None:

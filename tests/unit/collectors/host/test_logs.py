@@ -1,9 +1,12 @@
 """The kernel's ring and a file: both are followed, resume at a position, and report lost lines."""
 
 import os
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import orjson
 import pytest
@@ -122,44 +125,6 @@ def test_a_file_that_was_there_before_is_read_from_its_end(tmp_path: Path) -> No
     assert late.read(10).lines == [b"new"]
 
 
-def test_a_file_is_followed_through_rotation_and_truncation(tmp_path: Path) -> None:
-    """The rest of the old one first."""
-    path = tmp_path / "kern.log"
-    path.touch()
-    source = LogFile(path, None)
-    path.write_text("a\n")
-    assert source.read(10).lines == [b"a"]
-    with path.open("a") as old:
-        old.write("b\n")
-        path.rename(tmp_path / "kern.log.1")
-        path.write_text("c\n")
-    lines = source.read(10).lines
-    assert lines + source.read(10).lines == [b"b", b"c"]
-    path.write_text("")
-    source.read(10)
-    with path.open("a") as file:
-        file.write("d\n")
-    assert source.read(10).lines == [b"d"]
-
-
-def test_a_file_that_was_rotated_between_two_processes_is_read_to_its_end(tmp_path: Path) -> None:
-    """If the old file is found under its usual name; a file with other content before the position is another."""
-    path = tmp_path / "kern.log"
-    path.touch()
-    first = LogFile(path, None)
-    path.write_text("a\nb\n")
-    first.read(1)
-    place = first.place()
-    path.rename(tmp_path / "kern.log.1")
-    path.write_text("c\n")
-    second = LogFile(path, place)
-    assert second.has_resumed
-    lines = second.read(10).lines
-    assert lines + second.read(10).lines == [b"b", b"c"]
-    third = LogFile(path, replace(place, mark="another"))
-    assert not third.has_resumed and third.read(10).lines == [b"c"]
-
-
 def appended(path: Path, text: str) -> None:
     """Write to the end of a file, as a logger does."""
     with path.open("a") as file:
@@ -227,6 +192,94 @@ def test_a_rotation_loses_no_line(
     assert all_lines(source) == (["last"], 0)
 
 
+class RotatedLog:
+    """A log with writes, rotations, reads and restarts in a random order; `expected` are its lines."""
+
+    def __init__(self, folder: Path, how: str, chance: random.Random) -> None:
+        self.path, self._how, self._chance = folder / "kern.log", how, chance
+        self.path.touch()
+        self.source = LogFile(self.path, None)
+        self.expected: list[str] = []
+        self.lines: list[str] = []
+        self.gaps = self._rotations = 0
+
+    def write(self) -> None:
+        """Write a line, whole or in two halves."""
+        line = f"{'x' * self._chance.choice((0, 80))} line {len(self.expected)}"
+        self.expected.append(line)
+        appended(self.path, line[:8])
+        if self._chance.random() < 0.3:
+            self.read()
+        appended(self.path, f"{line[8:]}\n")
+
+    def rotate(self) -> None:
+        """Rotate between two reads."""
+        if self._how.startswith("copytruncate") and not self.source.place().offset:
+            self.read()
+        if self.path.exists():
+            self._rename()
+        if self._chance.random() < 0.5:
+            self.read()
+
+    def _rename(self) -> None:
+        """Rotate, and rename the earlier files as logrotate does without `dateext`."""
+        self._rotations += 1
+        for number in range(self._rotations if self._how.endswith(".1") else 0, 0, -1):
+            older = self.path.with_name(f"kern.log.{number}")
+            if older.exists():
+                older.rename(self.path.with_name(f"kern.log.{number + 1}"))
+        name = "kern.log.1" if self._how.endswith(".1") else f"kern.log-202611{self._rotations:02}"
+        if self._how.startswith("copytruncate"):
+            copytruncate(self.path, name)
+        else:
+            self.path.rename(self.path.with_name(name))
+            if self._chance.random() < 0.5:
+                self.path.touch()
+
+    def restart(self) -> None:
+        """Stop, write and rotate meanwhile, and start again."""
+        place = self.source.place()
+        self.source.close()
+        for _ in range(self._chance.randrange(4)):
+            if self.path.exists() and self._chance.random() < 0.3:
+                self._rename()
+            appended(self.path, f"{len(self.expected)} while the agent is down\n")
+            self.expected.append(f"{len(self.expected)} while the agent is down")
+        self.source = LogFile(self.path, place)
+
+    def read(self, most: int = 3) -> None:
+        """Read some lines."""
+        chunk = self.source.read(most)
+        self.lines += [line.decode() for line in chunk.lines]
+        self.gaps += chunk.gaps
+
+
+@pytest.mark.parametrize("how", ["create .1", "create dateext", "copytruncate .1", "copytruncate dateext"])
+@pytest.mark.parametrize("seed", range(40))
+def test_no_order_of_writes_rotations_and_restarts_loses_or_repeats_a_line(tmp_path: Path, how: str, seed: int) -> None:
+    """Whatever is renamed, copied or truncated between two reads, or while the agent is down."""
+    chance = random.Random(seed)
+    log = RotatedLog(tmp_path, how, chance)
+    for _ in range(chance.randrange(5, 40)):
+        chance.choice((log.write, log.write, log.read, log.rotate, log.restart))()
+    log.write()
+    for _ in range(60):
+        log.read()
+    assert (log.lines, log.gaps) == (log.expected, 0)
+
+
+def test_a_line_that_copytruncate_splits_is_a_gap(tmp_path: Path) -> None:
+    """Its first half is in the copy, the other one in the file; no other line is lost."""
+    path = tmp_path / "kern.log"
+    path.touch()
+    source = LogFile(path, None)
+    appended(path, "a\nhal")
+    source.read(10)
+    copytruncate(path, "kern.log.1")
+    appended(path, "f\nb\n")
+    assert all_lines(source) == (["f", "b"], 1)
+
+
 @pytest.mark.parametrize("rotate", [create, copytruncate])
 def test_a_rotated_file_that_is_gone_is_a_gap(tmp_path: Path, rotate: Callable[[Path, str], None]) -> None:
     """Compressed at once, or removed: what it had is lost, and counted."""
@@ -256,18 +309,6 @@ def test_a_file_that_was_overwritten_and_has_grown_again_is_noticed(tmp_path: Pa
     assert all_lines(source) == (["b", "c"], 1)
 
 
-def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
-    """And a place is never inside of a line."""
-    path = tmp_path / "kern.log"
-    path.touch()
-    source = LogFile(path, None)
-    path.write_text("a\nhal")
-    assert source.read(10).lines == [b"a"] and source.place().offset == 2
-    with path.open("a") as file:
-        file.write("f\n")
-    assert source.read(10).lines == [b"half"]
-
-
 def test_a_line_without_end_is_refused_once_and_the_next_is_read(tmp_path: Path) -> None:
     path = tmp_path / "kern.log"
     path.touch()
@@ -279,6 +320,41 @@ def test_a_line_without_end_is_refused_once_and_the_next_is_read(tmp_path: Path)
     chunks = [source.read(10) for _ in range(2)]
     assert [line for chunk in chunks for line in chunk.lines] == [b"next", b"last"]
     assert sum(chunk.refused for chunk in chunks) == 1
+
+
+@contextmanager
+def another_user() -> Iterator[None]:
+    """Run as a user who may not read all files."""
+    own = os.geteuid()
+    os.seteuid(own or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_file_that_another_user_may_not_read_is_read_on_when_he_may(*, restarts: bool) -> None:
+    """Named until then; a position is as before, and no line repeats."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder) / "kern.log"
+        path.touch()
+        first = LogFile(path, None)
+        appended(path, "a\n")
+        assert all_lines(first) == (["a"], 0)
+        place = first.place() if restarts else None
+        appended(path, "b\n")
+        path.chmod(0)
+        with another_user():
+            source = LogFile(path, place)
+            assert all_lines(source) == ([], 0) and source.problem == f"{path}: Permission denied"
+        assert not restarts or source.place() == place
+        path.chmod(0o644)
+        with another_user():
+            assert all_lines(source) == (["b"] if restarts else [], 0) and not source.problem
+        appended(path, "c\n")
+        assert all_lines(source) == (["c"], 0)
 
 
 def test_what_is_no_file_is_waited_for(tmp_path: Path) -> None:

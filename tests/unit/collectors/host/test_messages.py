@@ -160,9 +160,41 @@ def test_most_lines_mean_nothing(message: str) -> None:
                 "amdgpu: socket: 0, die: 1, 1 new uncorrectable hardware errors detected in umc block",
                 "amdgpu: GPU reset begin!",
                 "amdgpu: GPU reset(2) failed",
+                "amdgpu: GPU reset end with ret = -110",
             )
         ),
-        ("watchdog: BUG: soft lockup - CPU#6 stuck for 48s! [python:4242]", Classified(EventKind.LOG, OTHER, "")),
+        *(
+            (text, Classified(EventKind.LOG, OTHER, ""))
+            for text in (
+                "watchdog: BUG: soft lockup - CPU#6 stuck for 48s! [python:4242]",
+                "NMI watchdog: BUG: soft lockup - CPU#6 stuck for 23s! [python:4242]",
+                "watchdog: Watchdog detected hard LOCKUP on cpu 6",
+            )
+        ),
+        *(
+            (f"NETDEV WATCHDOG: {text}", Classified(EventKind.LOG, NIC, "", "ens1f0"))
+            for text in (
+                "ens1f0 (mlx5_core): transmit queue 3 timed out",
+                "ens1f0 (mlx5_core): transmit queue 3 timed out 5012 ms",
+                "CPU: 12: ens1f0 (mlx5_core): transmit queue 3 timed out 5012 ms",
+            )
+        ),
+        *(
+            (f"pcieport 0015:00:00.0: DPC: containment event, status:{text}", Classified(EventKind.LOG, About.PCI, pci))
+            for text, pci in (
+                ("0x1f01 source:0x0000", "0015:00:00.0"),
+                ("0x1f01: unmasked uncorrectable error detected", "0015:00:00.0"),
+                ("0x200d, ERR_FATAL received from 0015:01:00.0", "0015:01:00.0"),
+            )
+        ),
+        (
+            "dpc 0000:00:03.2:pcie008: DPC containment event, status:0x1f01 source:0x0000",
+            Classified(EventKind.LOG, About.PCI, "0000:00:03.2"),
+        ),
+        (
+            "pciehp 0000:00:01.0:pcie004: Slot(1): Card not present",
+            Classified(EventKind.LOG, About.PCI, "0000:00:01.0"),
+        ),
         (
             "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
             Classified(EventKind.LOG, OTHER, "0000:05:00.0", code=20034),
@@ -183,6 +215,13 @@ def test_what_they_mean(message: str, expected: Classified) -> None:
         ("bnxt_en 0010:41:00.1 ens1np0: Received firmware debug notification", "bnxt_en"),
         ("[drm:amdgpu_job_timedout [amdgpu]] amdgpu: ring sdma0 timeout", "amdgpu"),
         ("pcieport 0000:17:00.0: AER: a new line", "AER"),
+        ("pcieport 0000:17:00.0: DPC: a new line", "DPC"),
+        ("[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx timeout", "amdgpu"),
+        ("infiniband mlx5_0: Port DOWN", "infiniband"),
+        ("hfi1 0000:3b:00.0: hfi1_0: logical state changed to PORT_DOWN (0x1)", "hfi1"),
+        ("habanalabs hl0: Heartbeat failed", "habanalabs"),
+        ("{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 1", "Hardware Error"),
+        ("xen: a hypervisor", ""),
         ("NVRM: GPU at PCI:0000:9b:00: GPU-9", ""),
         ("mlx5_core 0000:41:00.0 enp65s0f0np0: renamed from eth0", ""),
         ("mlx5_core 0000:ab:00.0 mlx5_5: Port: 1 Link ARMED", ""),

@@ -20,6 +20,7 @@ from lab.constants import params_of
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
 from streams.wire.nccl_codes import NcclCode, is_transport_error
+from tests.fixtures.waiting import until
 
 if TYPE_CHECKING:
     from collectors.core.context import DeviceEvent
@@ -171,9 +172,7 @@ async def test_what_is_not_read_of_logs_is_counted(tmp_path: Path) -> None:
         (tmp_path / f"nccl.{n}.log").write_text("some line that was there before the start of the agent\n")
     path = tmp_path / "nccl.0.log"
     async with witness(metrics, nccl_logs=(f"{tmp_path}/nccl.*.log",), nccl_max_files=2) as events:
-        async with asyncio.timeout(10):
-            while not metrics.value("out_of_bounds"):  # noqa: ASYNC110 — the files were found
-                await asyncio.sleep(0.01)
+        await until(lambda: metrics.value("out_of_bounds"))  # the files were found
         path.write_text(f"x\nh0:17:1 [0] NCCL WARN a new kind of warning\nh0:17:1 [0] NCCL WARN {COMPLETION}\n")
         await asyncio.wait_for(events.get(), 10)
     assert metrics.by_label("unknown") == {"NCCL": 1} and metrics.by_label("out_of_bounds") == {"nccl": 2}

@@ -32,13 +32,6 @@ class Limited:
         return self.metrics.value("throttled", "log")
 
 
-def test_a_quiet_log_is_passed_on_as_it_is() -> None:
-    log = Limited(1.0, 20)
-    for n in range(20):
-        log.emit(link(n))
-    assert log.emitted == [link(n) for n in range(20)] and not log.emitter.waits
-
-
 def test_of_a_flood_the_last_event_comes_as_soon_as_there_is_room() -> None:
     """It has the number of replaced events; its time is its own."""
     log = Limited(1.0, 2)

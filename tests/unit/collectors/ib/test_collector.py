@@ -56,9 +56,10 @@ class Telemetry:
 
     def __init__(self) -> None:
         self.text, self.status, self.url, self.requests = answer(), "200 OK", "", 0
+        self.request = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
+        self.request = (await reader.readuntil(b"\r\n\r\n")).decode()
         self.requests += 1
         body = self.text.encode()
         writer.write(f"HTTP/1.1 {self.status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
@@ -190,6 +191,39 @@ def test_an_invalid_input_is_refused(wrong: str) -> None:
     """Also a login in a URL, which would be logged."""
     with pytest.raises(ValueError, match="is no input"):
         Params(inputs=(wrong,))
+
+
+@pytest.mark.parametrize("url", ["http://ufm:9001/metrics#login=/x", "https://ufm/x#/x", "https://ufm/x#login="])
+def test_a_login_without_tls_or_without_a_file_is_refused(url: str) -> None:
+    """On loopback it needs no TLS."""
+    with pytest.raises(ValueError, match="login"):
+        Params(inputs=(url,))
+
+
+@pytest.mark.parametrize(
+    ("content", "header"),
+    [("ufm:se:cret\n", "Basic dWZtOnNlOmNyZXQ="), ("Basic abc", "Basic abc"), ("Bearer t0k.en\n", "Bearer t0k.en")],
+)
+async def test_the_login_of_a_file_is_sent(telemetry: Telemetry, tmp_path: Path, content: str, header: str) -> None:
+    """The path of the file is not part of the request or of the input's name."""
+    (tmp_path / "login").write_text(content)
+    params = Params(inputs=(f"{telemetry.url}#login={tmp_path}/login",))
+    assert [one.place for one in params.parsed()] == [telemetry.url]
+    assert await once(params)
+    assert f"Authorization: {header}\r\n" in telemetry.request and "login" not in telemetry.request
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "No such file"), ("secret", "needs one line"), ("a:\nb", "line")]
+)
+async def test_a_login_file_that_is_none_is_an_error_without_its_content(
+    telemetry: Telemetry, tmp_path: Path, content: str | None, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / "login").write_text(content)
+    with pytest.raises(Retry, match=message) as raised:
+        await once(Params(inputs=(f"{telemetry.url}#login={tmp_path}/login",)))
+    assert "secret" not in str(raised.value) and telemetry.requests == 0
 
 
 async def test_it_needs_an_input() -> None:

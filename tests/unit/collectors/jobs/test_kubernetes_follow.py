@@ -17,6 +17,7 @@ from streams.wire.errors import Retry
 from streams.wire.models import Job
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.kubernetes_pods import LABELS, finished, pod, running
+from tests.fixtures.waiting import until
 
 S = 10**9
 PARAMS = with_constants(KubernetesParams, settle_s=0)()
@@ -87,7 +88,7 @@ async def test_changes_are_published_and_the_next_watch_begins_after_them() -> N
         await published.until(lambda: len(published.of(Job)) == 2)
         api.events.put(("BOOKMARK", {"metadata": {"resourceVersion": "9"}}))
         api.events.put(None)
-        await _until(lambda: len(api.watched) == 2)
+        await until(lambda: len(api.watched) == 2)
     first, second = published.of(Job)
     assert (first.job, first.device, first.end_ns, first.gpus) == ("ml/train", "h0", None, 8)
     assert second.end_ns is not None and second.state == "Succeeded"
@@ -114,7 +115,7 @@ async def test_an_expired_version_is_listed_again() -> None:
         api.pods = [described(8, running(), "u2", "h1")]
         api.events.put(Expired("too old resource version"))
         await published.until(lambda: len(published.of(Job)) == 3)
-        await _until(lambda: len(api.watched) == 2)
+        await until(lambda: len(api.watched) == 2)
     assert {(job.device, job.end_ns) for job in published.of(Job)} == {
         ("h0", None), ("h1", None), ("h0", clock.at_ns),
     }  # fmt: skip
@@ -148,11 +149,5 @@ async def test_an_unreadable_pod_ends_no_other_job() -> None:
         await published.until(lambda: len(published.of(Job)) == 1)
         api.pods = [described(2, {"phase": "Running", "startTime": "yesterday"})]
         api.events.put(Expired("too old"))
-        await _until(lambda: len(api.watched) == 2)
+        await until(lambda: len(api.watched) == 2)
     assert len(published.of(Job)) == 1
-
-
-async def _until(holds: Any) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 — another thread
-            await asyncio.sleep(0.005)

@@ -169,6 +169,11 @@ GROUPS: dict[str, dict[str, Any]] = {
     "LeaderWorkerSet": {"labels": {"leaderworkerset.sigs.k8s.io/name": "train"}},
     "pod group of Kueue": {"labels": {"kueue.x-k8s.io/pod-group-name": "train"}},
     "Spark": {"labels": {"sparkoperator.k8s.io/app-name": "train"}},
+    "Dask": {"labels": {"dask.org/cluster-name": "train", "dask.org/component": "worker"}},
+    "gang of Grove": {"labels": {"grove.io/podgang": "train", "grove.io/podclique": "train-prefill"}},
+    "coscheduling": {"labels": {"scheduling.x-k8s.io/pod-group": "train"}},
+    "pod group of Volcano": {"annotations": {"scheduling.k8s.io/group-name": "train"}},
+    "pod group of KAI": {"annotations": {"pod-group-name": "train"}},
     "any controller": {
         "ownerReferences": [{"kind": "X", "name": "other"}, {"kind": "Y", "name": "train", "controller": True}]
     },
@@ -182,6 +187,20 @@ def test_the_pods_of_a_group_are_one_job_of_all_its_hosts(kind: str) -> None:
     params: dict[str, Any] = {"labels": {"job": ("example.com/job",)}}
     found = [read(pod(f"p{n}", node=f"h{n}", **GROUPS[kind]), running(), **params) for n in range(3)]
     assert {(stay.job, stay.device) for stay in jobs(*found).jobs} == {("ml/train", f"h{n}") for n in range(3)}
+
+
+@pytest.mark.parametrize(
+    "spec", [{"schedulingGroup": {"podGroupName": "train"}}, {"workloadRef": {"name": "train", "podGroup": "workers"}}]
+)
+def test_the_pods_of_a_native_group_are_one_job(spec: dict[str, Any]) -> None:
+    """The field of Kubernetes 1.36, and that of 1.35; a label of a job has precedence."""
+    bodies = [pod(f"p{n}", node=f"h{n}") for n in range(2)]
+    for body in bodies:
+        body["spec"] |= spec
+    assert {stay.job for stay in jobs(*(read(body, running()) for body in bodies)).jobs} == {"ml/train"}
+    labelled = pod("p", LABELS["job"], node="h0")
+    labelled["spec"] |= {"schedulingGroup": {"podGroupName": "other"}}
+    assert jobs(read(labelled, running())).jobs[0].job == "ml/train"
 
 
 def test_a_daemon_is_no_job_of_many_hosts_and_an_excluded_node_has_none() -> None:

@@ -25,6 +25,7 @@ from streams.wire.models import Job
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.running_task import run_beside
 from tests.fixtures.slurm_json import answer, job
+from tests.fixtures.waiting import until
 
 
 async def test_a_command_that_hangs_is_killed_at_the_deadline(tmp_path: Path) -> None:
@@ -94,10 +95,8 @@ async def test_a_missing_job_ends_no_sooner_than_the_nodes_are_known(tmp_path: P
         await publisher.until(lambda: len(publisher.of(Job)) == 3)
         (tmp_path / "sinfo").write_text(f"#!/bin/sh\necho x >> {tmp_path}/calls\nexit 1\n")
         (tmp_path / "squeue.out").write_bytes(answer("22.05.8"))
-        async with asyncio.timeout(10):
-            calls = tmp_path / "calls"
-            while not calls.exists() or len(calls.read_text()) < 4:  # noqa: ASYNC110 — another process writes it
-                await asyncio.sleep(0.05)
+        calls = tmp_path / "calls"
+        await until(lambda: calls.exists() and len(calls.read_text()) >= 4)
         assert all(job.end_ns is None for job in publisher.of(Job))
         program(tmp_path, "sinfo", NODES)
         await publisher.until(lambda: any(job.state == "GONE" for job in publisher.of(Job)))

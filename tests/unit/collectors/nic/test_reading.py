@@ -70,12 +70,6 @@ async def test_the_physical_layer_is_the_first_witness(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-async def test_without_ethtool_the_rdma_counters_speak_in_bytes(tmp_path: Path) -> None:
-    """They count words of four."""
-    write(tmp_path, CARD)
-    assert rows(await whole(tmp_path).host.read_once())["mlx5_0"]["rx_bytes"] == 4000
-
-
 def test_a_witness_once_taken_is_retained(tmp_path: Path) -> None:
     """Falling back to another counter would be a burst that never was; a metric that turns up later is added."""
     write(tmp_path, CARD)
@@ -132,15 +126,6 @@ def test_a_restricted_function_is_left_alone_after_three_refusals(tmp_path: Path
     assert asked_before and emitted.asked == 0
     assert not [path for path in tree.asked if "infiniband" in path or path.endswith("/speed")]
     assert found[Metric.OPER_UP, -1] == 1 and found[Metric.LINK_TRANSITIONS, -1] == 3
-
-
-def test_a_function_that_is_known_to_be_restricted_is_never_asked(tmp_path: Path) -> None:
-    """Its vital product data has the mark."""
-    write(tmp_path, CARD)
-    tree, emitted = Grudging(tmp_path), FakeStatistics(rx_bytes_phy=1)
-    port = reader(tree, emitted, is_restricted=True)
-    assert values_of(port.read())[Metric.OPER_UP, -1] == 1
-    assert emitted.asked == 0 and not [path for path in tree.asked if "infiniband" in path]
 
 
 def test_a_want_of_the_moment_closes_nothing(tmp_path: Path) -> None:

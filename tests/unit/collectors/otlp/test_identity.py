@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from collectors.otlp.receiver import Answer
+from collectors.dialout.params import Peer
+from collectors.otlp.params import Params
+from collectors.otlp.receiver import Answer, Overload
+from lab.constants import params_of
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Facts
 from streams.wire.v1 import otlp_pb2 as otlp
@@ -21,6 +24,8 @@ RELAY = (
 )  # fmt: skip
 PEER = ({"name": "leaf1", "node": "sw-1", "addresses": SENDER}, {"name": "leaf2", "addresses": ["192.0.2.2"]})
 PEERS = tuple(target | {"addresses": SENDER} for target in PEER)
+NVOS = {"platform_type": "nvlink"}
+"""The resource of NVOS, which names no device; the value is ours."""
 GPU = {"pci_bus_id": "00000000:9B:00.0"}
 
 
@@ -42,6 +47,7 @@ def stored(now: Sending) -> set[str]:
         (RELAY, {}, {"source": "leaf2", "target": "OC-YANG"}, "leaf2"),
         (RELAY, {}, {"source": "leaf9"}, None),
         (RELAY, {}, {}, None),
+        (RELAY, NVOS, {}, None),
         (RELAY, {"source": "leaf1"}, {"host.name": "sw-1"}, "leaf1"),
         (RELAY, {"source": "leaf1"}, {"target": "OC-YANG"}, "leaf1"),
         (RELAY, {"source": "leaf1"}, {"source": "leaf2"}, None),
@@ -50,6 +56,7 @@ def stored(now: Sending) -> set[str]:
         (RELAY, {"host.name": "leaf9"}, {"source": "leaf1"}, None),
         # A device for itself: also its points may name no other one.
         (PEER, {}, {}, "leaf1"),
+        (PEER, NVOS, {}, "leaf1"),
         (PEER, {"host.name": "leaf1"}, {}, "leaf1"),
         (PEER, {"host.name": "leaf1"}, {"source": "SW-1"}, "leaf1"),
         (PEER, {}, {"source": "leaf1"}, "leaf1"),
@@ -98,6 +105,17 @@ async def test_a_table_may_name_the_attributes_of_the_device(
         answer = await now.send({"DCGM_FI_DEV_GPU_UTIL": [Given(50.0, GPU | point)]}, resource=resource)
         assert answer.rejected == (device is None)
         assert stored(now) == ({device} - {None})
+
+
+async def test_senders_wait_while_a_device_is_set_up() -> None:
+    """Its points would be rejected, which a sender does not repeat."""
+    async with sending(*RELAY) as now:
+        sender = now.receiver.sender(Peer(SENDER[0], frozenset()))
+        with now.receiver.request(sender):
+            pass
+        now.receiver.configure(params_of(Params, {"targets": (*RELAY, {"name": "leaf4"})}).all_targets())
+        with pytest.raises(Overload, match="set up"), now.receiver.request(sender):
+            pass
 
 
 async def test_a_refusal_names_the_device_and_what_to_set() -> None:

@@ -41,6 +41,7 @@ CHANNEL = TRANSCEIVER + "physical_channel_state"
         (NVSWITCH + "phy_stats_effective_ber", Given(1.5e-254, SWP1), ("swp1", Metric.POST_FEC_BER, NO_INDEX, 0)),
         (NVSWITCH + "phy_stats_raw_ber", Given(3e-9, SWP1), ("swp1", Metric.PRE_FEC_BER, NO_INDEX, 3e-9)),
         (NVSWITCH + "tc_tx_ecn_marked_tc", Given(7.0, TC3), ("swp1", Metric.ECN_MARKED_PACKETS, 3, 7)),
+        (NVSWITCH + "if_out_ucast_pkts", Given(7.0, SWP1), ("swp1", Metric.TX_PACKETS, NO_INDEX, 7)),
         (NVSWITCH + "sp_rx_pause", Given(7.0, {"interface": "swp1", "sp": "3"}), ("swp1", Metric.PFC_RX_FRAMES, 3, 7)),
         (NVSWITCH + "shared_buffer_port_tc_watermark", Given(9.0, TC3), None),
         (NVSWITCH + "tx_wait", Given(9.0, SWP1), None),

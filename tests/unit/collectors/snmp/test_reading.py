@@ -231,3 +231,14 @@ def test_ports_without_a_counter_that_most_ports_have_are_named() -> None:
     found = port_index(cells, mib.PHYSICAL, 30, 100)
     assert found.missing == {"rx_bytes": ("b",)}
     assert found.expected[HC_IN] == {row(1), row(3)}
+
+
+@pytest.mark.parametrize(
+    ("column", "metric"),
+    [("IF_OPER_STATUS", "oper_up"), ("IF_ADMIN_STATUS", "admin_up"), ("IF_HIGH_SPEED", "speed_bps")],
+)
+def test_ports_without_a_state_that_most_ports_have_are_named(column: str, metric: str) -> None:
+    """No finding of link/down is possible for a port whose state is not read."""
+    cells = switch({1: "a", 2: "b", 3: "c"})
+    cells[getattr(mib, column)] = {row(n): 1 for n in (1, 3)}
+    assert port_index(cells, mib.PHYSICAL, 30, 100).missing == {metric: ("b",)}

@@ -48,6 +48,12 @@ LINES = {
     "00:01:01: %SYS-5-RELOAD: Reload requested by console.": ("", None, "DEVICE_REBOOT", "", 0),
     f"<165>{T} r6 Ebra: %LINEPROTO-5-UPDOWN: Line protocol on Interface Ethernet28 (x, changed state to up), "
     "changed state to down": ("r6", 2, "LINK_DOWN", "Ethernet28", 0),
+    f"<165>{T} UTC r6 Ebra: %LINEPROTO-5-UPDOWN: Line protocol on Interface Ethernet28, changed state to down":
+        ("r6", 2, "LINK_DOWN", "Ethernet28", 0),
+    f"<165>{T} 2026 CET r6 Ebra: %LINEPROTO-5-UPDOWN: Line protocol on Interface Ethernet28, changed state to down":
+        ("r6", 3602, "LINK_DOWN", "Ethernet28", 0),
+    f"<165>{T} EST Ebra: %LINEPROTO-5-UPDOWN: Line protocol on Interface Ethernet28, changed state to down":
+        ("EST", 2, "LINK_DOWN", "Ethernet28", 0),
     f"<165>{T} r6 Bgp: %BGP-5-ADJCHANGE: peer 10.0.0.1 (VRF default AS 1) old state Established event Stop "
     "new state Idle": ("r6", 2, "BGP_DOWN", "10.0.0.1", 0),
     f"<165>{T} r6 Bgp: %BGP-5-ADJCHANGE: peer 10.0.0.1 (VRF default AS 1) old state Idle event Start new state Connect":
@@ -220,10 +226,10 @@ HOSTILE = [
 def test_no_content_costs_more_than_milliseconds(begin: str) -> None:
     """A pattern that backtracks would stop the collector; all of them are bounded."""
     for text in HOSTILE:
-        begun = time.perf_counter()
+        begun = time.process_time()
         with contextlib.suppress(Reject):
             classify(parse((begin + text)[:MOST_BYTES].encode()))
-        assert time.perf_counter() - begun < 0.25, (begin, text[:20])
+        assert time.process_time() - begun < 0.25, (begin, text[:20])
 
 
 def test_the_tables_have_their_sources_and_no_rule_twice() -> None:

@@ -13,7 +13,7 @@ from collectors.core.context import CollectorContext, Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.host.lines import MOST_BYTES
 from collectors.syslog.device import Arrival
-from collectors.syslog.framing import Framing
+from collectors.syslog.listeners import Framing
 from collectors.syslog.params import Params
 from collectors.syslog.receiver import Receiver
 from lab.constants import params_of
@@ -275,6 +275,28 @@ async def test_what_no_table_knows_is_counted_by_device_and_repetitions_are_line
     assert [(one.device, one.reachable, one.unknown_lines) for one in own.published.of(CollectorStatus)] == [
         ("leaf1", True, 2)
     ]
+
+
+@pytest.mark.parametrize(
+    ("devices", "address", "error"),
+    [
+        (["leaf1"] * 4, ADDRESS, "read in part: it sends more than 1 lines a second"),
+        (["leaf1"] * 4, "192.0.2.9", "read in part: it sends more than 1 lines a second"),
+        (["h1", "leaf1", *(f"h{n % 4 + 1}" for n in range(100))], "192.0.2.9",
+         "read in part: its relay log1 sends more than 20 lines a second"),
+    ],
+    ids=["from it", "through a relay", "a relay of many devices"],
+)  # fmt: skip
+async def test_the_status_names_a_device_with_lines_that_are_not_read(
+    devices: list[str], address: str, error: str
+) -> None:
+    """For a minute after the last one."""
+    own = Reception(INVENTORY, lines_per_s=1, lines_burst=2, targets=[SWITCH, RELAY])
+    for device in devices:
+        own.add(stamped(0, "sshd[1]: Accepted", device), 0, address)
+    own.receiver.flush(1)
+    own.receiver.flush(100)
+    assert [one.error for one in own.published.of(CollectorStatus) if one.device == "leaf1"] == [error, ""]
 
 
 def framed(*parts: bytes) -> Iterator[bytes]:
