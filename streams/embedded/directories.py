@@ -61,9 +61,9 @@ def write_private(path: Path, text: str) -> None:
     scratch.replace(path)
 
 
-def try_lock(folder: Path) -> int | None:
+def try_lock(folder: Path, name: str = "lock") -> int | None:
     """Lock the folder until this process ends, and return the lock's descriptor; None if another process locked it."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

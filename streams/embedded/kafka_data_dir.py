@@ -4,7 +4,6 @@ A folder belongs to one cluster permanently, and its ports do not change, so tha
 """
 
 import base64
-import fcntl
 import json
 import os
 import random
@@ -16,7 +15,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from streams.embedded.directories import try_lock
 from streams.embedded.kafka_config import KafkaParams, Ports
+from streams.embedded.running_instances import start_of
 from streams.wire.errors import Misconfigured
 
 # The range is below Linux's ephemeral ports (32768 and up): while the broker is down, an outgoing connection can take
@@ -128,34 +129,13 @@ def lock(folder: Path, timeout_s: float) -> Iterator[int]:
     The lock is released when the last process with the descriptor ends, so a broker that is stopping still has it.
     Raises Misconfigured at once if the owner runs, or after `timeout_s` if only the owner's broker runs.
     """
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    give_up = time.monotonic() + timeout_s
+    while (descriptor := try_lock(folder)) is None:
+        owner = (folder / "lock").read_text(errors="replace").strip()
+        if (owner.isdigit() and start_of(int(owner))) or time.monotonic() > give_up:
+            raise Misconfigured(f"data folder {folder} is in use by another broker (process {owner or 'unknown'})")
+        time.sleep(0.05)
     try:
-        give_up = time.monotonic() + timeout_s
-        while not _locked(descriptor):
-            owner = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
-            if _is_running(owner) or time.monotonic() > give_up:
-                raise Misconfigured(f"data folder {folder} is in use by another broker (process {owner or 'unknown'})")
-            time.sleep(0.05)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_running(pid: str) -> bool:
-    """Return whether that process runs; a zombie (killed, but not yet reaped by its parent) does not."""
-    if not pid.isdigit():
-        return False
-    try:
-        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

@@ -17,7 +17,7 @@ from streams.wire.errors import Misconfigured
 
 # A single broker stops 0.2 s after SIGTERM; the last of three does not stop, because it has no majority.
 GRACE_S = 5.0
-FORMAT_TIMEOUT_S = 60.0
+FORMAT_TIMEOUT_S = 180.0
 
 
 class Crashed(Misconfigured):

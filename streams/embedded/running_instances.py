@@ -1,7 +1,8 @@
-"""Records the pipelines that run on this machine, so that the commands of the same user find them without options.
+"""Records the pipelines and brokers that run on this machine, so that the commands of the same user find them.
 
-A record contains addresses and the names of password files, but no password. It is valid only while the process that
-wrote it runs: the record of a killed process is ignored and removed.
+A record contains addresses and the names of password files or folders, but no password. That of a pipeline is valid
+only while the process that wrote it runs: the record of a killed process is ignored and removed. That of a killed
+broker stays; a login by SCRAM does not reveal the password to another server on that port.
 """
 
 import os
@@ -26,19 +27,22 @@ class Instance:
     command: str
     config: str
     bootstrap: str
+    """Empty while it starts its servers."""
     run_dir: str
     """The folder of the parts' logs."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """Settings that its configuration lacks, as environment variables: addresses and files of logins."""
     folder: str = ""
     """Its working folder, to which relative paths of its configuration refer."""
+    step: str = ""
+    """The step of its start, as "starts its servers"; empty when all its parts run."""
     pid: int = 0
     started: str = ""
     """The start time of the process, which distinguishes it from a later process with the same pid."""
 
 
 def running_s(instance: Instance) -> float:
-    """Return for how long an instance has run, in seconds, by the file that it wrote at its start."""
+    """Return for how long an instance has been in its present step, in seconds, by the file that it wrote."""
     try:
         return max(0.0, time.time() - (_folder() / f"{instance.pid}.json").stat().st_mtime)
     except OSError:
@@ -48,17 +52,20 @@ def running_s(instance: Instance) -> float:
 @contextmanager
 def registered(instance: Instance) -> Iterator[None]:
     """Record this process as an instance for the block."""
-    pid = os.getpid()
-    path = _folder() / f"{pid}.json"
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_private(
-        path,
-        orjson.dumps(asdict(instance) | {"pid": pid, "started": _start_of(pid), "folder": str(Path.cwd())}).decode(),
-    )
+    record(instance)
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        (_folder() / f"{os.getpid()}.json").unlink(missing_ok=True)
+
+
+def record(instance: Instance) -> None:
+    """Replace the record of this process."""
+    pid = os.getpid()
+    path = _folder() / f"{pid}.json"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    own = asdict(instance) | {"pid": pid, "started": start_of(pid), "folder": str(Path.cwd())}
+    write_private(path, orjson.dumps(own).decode())
 
 
 def running_instances() -> list[Instance]:
@@ -66,7 +73,7 @@ def running_instances() -> list[Instance]:
     found: list[Instance] = []
     for path in _folder().glob("*.json"):
         instance = _read(path)
-        if instance is not None and instance.started and _start_of(instance.pid) == instance.started:
+        if instance is not None and instance.started and start_of(instance.pid) == instance.started:
             found.append(instance)
         else:
             path.unlink(missing_ok=True)
@@ -80,8 +87,8 @@ def _read(path: Path) -> Instance | None:
         return None
 
 
-def _start_of(pid: int) -> str:
-    """Return the start time of a process in clock ticks since boot; empty if it does not run."""
+def start_of(pid: int) -> str:
+    """Return the start time of a process in clock ticks since boot; empty if it does not run (a zombie does not)."""
     try:
         fields = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -91,3 +98,27 @@ def _start_of(pid: int) -> str:
 
 def _folder() -> Path:
     return data_directory() / "running"
+
+
+def record_broker(bootstrap: str, login: Mapping[str, str | bool]) -> None:
+    """Record the settings of `[kafka]` for these addresses."""
+    path = _broker_path(bootstrap)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_private(path, orjson.dumps(dict(login)).decode())
+
+
+def forget_broker(bootstrap: str) -> None:
+    """Remove the record of these addresses."""
+    _broker_path(bootstrap).unlink(missing_ok=True)
+
+
+def login_at(bootstrap: str) -> dict[str, str]:
+    """Return the settings of `[kafka]` that are recorded for these addresses; empty if there are none."""
+    try:
+        return dict(orjson.loads(_broker_path(bootstrap).read_bytes()))
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+
+
+def _broker_path(bootstrap: str) -> Path:
+    return data_directory() / "brokers" / f"{bootstrap.replace('/', '_')}.json"

@@ -56,12 +56,14 @@ _DENIED = {
 # Landlock restricts truncate() of a path from version 3 (Linux 6.2) on.
 _TRUNCATE_CALL = (76, 45)
 _CLONE, _CLONE3, _TGKILL = (56, 220), 435, (234, 131)
+_OPEN, _OPENAT, _OPENAT2 = 2, (257, 56), 437
+_O_CREAT, _O_NOFOLLOW = 0o100, (0o400000, 0o100000)
 _SECCOMP = (317, 277)
 
 _EPERM, _ENOSYS = 1, 38
 _RET_ALLOW, _RET_ERRNO, _RET_KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _LOAD, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06
-_AT_NUMBER, _AT_ARCH, _AT_ARGUMENT_0 = 0, 4, 16
+_AT_NUMBER, _AT_ARCH, _AT_ARGUMENT_0, _ARGUMENT_BYTES = 0, 4, 16, 8
 
 
 class _Program(ctypes.Structure):
@@ -168,8 +170,9 @@ def seccomp_program(column: int, pid: int, *, denies_truncate: bool = False) -> 
         # x32 has other numbers for the same calls.
         (_JGE, 0, 1, _X32_BIT),
         eperm,
-        # clone3 hides its flags behind a pointer: with ENOSYS, the C library uses clone.
-        (_JEQ, 0, 1, _CLONE3),
+        # These hide their flags behind a pointer: with ENOSYS, the C library uses clone and openat.
+        (_JEQ, 1, 0, _CLONE3),
+        (_JEQ, 0, 1, _OPENAT2),
         (_RET, 0, 0, _RET_ERRNO | _ENOSYS),
     ]
     for number in denied:
@@ -178,6 +181,10 @@ def seccomp_program(column: int, pid: int, *, denies_truncate: bool = False) -> 
     code += [(_JEQ, 0, 4, _CLONE[column]), (_LOAD, 0, 0, _AT_ARGUMENT_0), (_JSET, 1, 0, _CLONE_THREAD), eperm]
     code += [(_RET, 0, 0, _RET_ALLOW)]
     code += [(_JEQ, 0, 3, _TGKILL[column]), (_LOAD, 0, 0, _AT_ARGUMENT_0), (_JEQ, 1, 0, pid), eperm]
+    # Of the engine only SQLite makes files that may not be links, and before rights are checked.
+    for number, place in ((_OPENAT[column], 2), *(((_OPEN, 1),) if column == 0 else ())):
+        code += [(_JEQ, 0, 5, number), (_LOAD, 0, 0, _AT_ARGUMENT_0 + place * _ARGUMENT_BYTES)]
+        code += [(_JSET, 0, 2, _O_CREAT), (_JSET, 0, 1, _O_NOFOLLOW[column]), eperm, (_RET, 0, 0, _RET_ALLOW)]
     code += [(_RET, 0, 0, _RET_ALLOW)]
     return b"".join(_instruction(*one) for one in code)
 

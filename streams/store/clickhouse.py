@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from streams.store.params import StoreParams
 from streams.store.rows.native_format import NativeBlock
+from streams.store.users import CONDITION_CACHE
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.tls_files import FileContext, TlsFiles
 
@@ -124,7 +125,7 @@ class ClickHouse:
 
         url = urlsplit(self.params.url)
         password = self._password = self.params.secret()
-        return clickhouse_connect.get_client(
+        client = clickhouse_connect.get_client(
             host=url.hostname,
             port=url.port or (8443 if url.scheme == "https" else 8123),
             secure=url.scheme == "https",
@@ -139,6 +140,10 @@ class ClickHouse:
             query_retries=0,
             pool_mgr=httputil.get_pool_manager(maxsize=16, **self._tls(url.scheme)),
         )
+        cache = client.server_settings.get(CONDITION_CACHE)
+        if cache is not None and not cache.readonly:
+            client.set_client_setting(CONDITION_CACHE, 0)
+        return client
 
     def _tls(self, scheme: str) -> dict[str, Any]:
         """Return the arguments of a connection pool; raises Misconfigured if a file is unusable."""

@@ -105,4 +105,4 @@ class SinkParams(BaseModel):
     """The interval of the log line with rows and lag."""
     rollups: bool = True
     """Fill samples_1m, sample_lanes_1m and the tables by hour, which boards read for long ranges and for the ports with
-    the most pause; docs/benchmarks.md has their cost."""
+    the most pause; DECISIONS.md has their cost."""

@@ -11,6 +11,9 @@ from pathlib import Path
 from streams.store.params import StoreParams
 
 PREFIX = "railsight"
+CONDITION_CACHE = "use_query_condition_cache"
+"""A setting that is on by default. With it, a query may lack rows: after a join in which the rows of `WHERE a` have no
+partner, ClickHouse 26.9 returns none of them to later queries `WHERE a`."""
 _GLOBAL = ", distributed_product_mode = 'global'"
 """Views join tables, and each shard has only some of their rows."""
 
@@ -36,7 +39,7 @@ def user_statements(params: StoreParams, passwords: Mapping[str, str]) -> Iterat
     for verb in ("CREATE SETTINGS PROFILE IF NOT EXISTS", "ALTER SETTINGS PROFILE"):
         yield (
             f"{verb} {PREFIX}_reader{on} SETTINGS readonly = 2 READONLY, {limits}, allow_ddl = 0 READONLY,"
-            f" allow_introspection_functions = 0 READONLY{_GLOBAL if params.sharded else ''}"
+            f" allow_introspection_functions = 0 READONLY, {CONDITION_CACHE} = 0{_GLOBAL if params.sharded else ''}"
         )
     yield (
         f"CREATE QUOTA IF NOT EXISTS {PREFIX}_reader{on} KEYED BY user_name FOR INTERVAL 1 minute MAX queries = 6000,"

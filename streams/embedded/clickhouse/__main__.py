@@ -43,7 +43,7 @@ _GUARD_S = 0.5
 _ENGINE_MALLOC = "dirty_decay_ms:60000,prof:false"
 """Options of the engine's jemalloc. It retains freed memory for 60 s instead of 5, because the next block needs it
 after ten seconds, and does not profile allocations. CPU s per million rows: insert 1.16 -> 1.01, merge 0.93 -> 0.85
-(tests/bench/clickhouse_parts)."""
+(DECISIONS.md)."""
 
 
 def is_worth_a_line(record: logging.LogRecord) -> bool:

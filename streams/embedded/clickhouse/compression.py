@@ -1,7 +1,5 @@
 """Compresses and decompresses bodies: HTTP encodings, and ClickHouse's blocks (`compress=1`, `decompress=1`)."""
 
-import bz2
-import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -20,9 +18,8 @@ _CHECKSUM_BYTES, _HEADER_BYTES = 16, 9
 _LZ4, _ZSTD, _NONE = 0x82, 0x90, 0x02
 # ClickHouse's clients write blocks of 1 MiB. The server's limit is 1 GiB, so a header of 25 bytes could reserve 1 GiB.
 _MAX_BLOCK_BYTES = 16 << 20
-# The windows of the usual levels (zstd up to 19, xz up to 6); larger ones would reserve memory for each request.
+# The window of the usual levels (up to 19); larger ones would reserve memory for each request.
 _ZSTD_WINDOW_BYTES = 8 << 20
-_XZ_BYTES = 16 << 20
 # The largest piece of decompressed data, so that a few bytes of input cannot allocate gigabytes at once.
 _PIECE_BYTES = 1 << 20
 # zstandard does not limit the output of a call: an RLE block of 4 bytes expands to 128 KiB, 256 bytes to 8 MiB at most.
@@ -104,7 +101,7 @@ class _Zstd:
 
 
 class _Zlib:
-    """Gives zlib's decompressor the interface that bz2, lzma and lz4 have."""
+    """Gives zlib's decompressor the interface that lz4 has."""
 
     def __init__(self, wbits: int) -> None:
         self._stream = zlib.decompressobj(wbits)
@@ -126,16 +123,12 @@ class _Zlib:
 
 _STREAMS: dict[str, Callable[[], Any]] = {
     "gzip": lambda: _Zlib(31),
-    "x-gzip": lambda: _Zlib(31),
     "deflate": lambda: _Zlib(15),
-    "bz2": bz2.BZ2Decompressor,
-    "xz": lambda: lzma.LZMADecompressor(memlimit=_XZ_BYTES),
     "lz4": lz4.frame.LZ4FrameDecompressor,
     "zstd": _Zstd,
 }
 
-
-_BROKEN = (zlib.error, OSError, EOFError, lzma.LZMAError, RuntimeError, ValueError, zstandard.ZstdError)
+_BROKEN = (zlib.error, EOFError, RuntimeError, ValueError, zstandard.ZstdError)
 """The errors that the libraries raise for invalid data."""
 
 
@@ -255,15 +248,14 @@ def _unpacked(method: int, data: bytes, plain_bytes: int) -> bytes:
 class _Lz4:
     def __init__(self) -> None:
         self._frame = lz4.frame.LZ4FrameCompressor()
-        self._begun = False
+        self._head = bytes(self._frame.begin())
 
     def feed(self, data: bytes) -> bytes:
-        head = b"" if self._begun else bytes(self._frame.begin())
-        self._begun = True
-        return head + bytes(self._frame.compress(data))
+        return self.flush() + bytes(self._frame.compress(data))
 
     def flush(self) -> bytes:
-        return self.feed(b"") if not self._begun else b""
+        head, self._head = self._head, b""
+        return head
 
     def finish(self) -> bytes:
         return self.flush() + bytes(self._frame.flush())

@@ -13,15 +13,13 @@ So the reader is not a user of the engine: it is `default` with `readonly = 2`, 
 constraints of the profile `reader`.
 """
 
-import fcntl
-import os
 import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 from streams.embedded.clickhouse.params import READER_LIMITS, WITHOUT_SANDBOX_MACRO, Limits
-from streams.embedded.directories import write_private
+from streams.embedded.directories import try_lock, write_private
 from streams.wire.errors import Misconfigured
 
 # The overlay that clickhouse-local creates as its default database; engine.py drops it after the start.
@@ -76,6 +74,7 @@ _USERS = """<clickhouse>
 <max_memory_usage>{memory}</max_memory_usage>
 <max_read_buffer_size_local_fs>{read}</max_read_buffer_size_local_fs>
 <allow_introspection_functions>0</allow_introspection_functions>
+<use_query_condition_cache>0</use_query_condition_cache>
 <constraints>
 <max_memory_usage><min>1</min><max>{memory}</max></max_memory_usage>
 {constants}
@@ -110,6 +109,7 @@ _CONSTANT_SETTINGS = """
     format_template_resultset_format format_template_row format_template_row_format framing_output_format input_format
     input_format_record_errors_file_path into_outfile_create_parent_directories output_format output_format_schema
     rename_files_after_processing format_display_secrets_in_show_and_select filesystem_cache_name
+    send_logs_level send_logs_source_regexp
 """.split()  # noqa: SIM905 — a table of names
 
 
@@ -118,18 +118,12 @@ def lock(data: Path) -> int:
 
     Waits briefly, because a server still runs for a moment after its parent was killed.
     """
-    descriptor = os.open(data / "railsight.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     give_up = time.monotonic() + _LOCK_WITHIN_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() < give_up:
-                time.sleep(0.05)
-                continue
-            os.close(descriptor)
-            raise Misconfigured(f"ClickHouse's data folder {data} is in use by another process") from None
-        return descriptor
+    while (descriptor := try_lock(data, "railsight.lock")) is None:
+        if time.monotonic() > give_up:
+            raise Misconfigured(f"ClickHouse's data folder {data} is in use by another process")
+        time.sleep(0.05)
+    return descriptor
 
 
 def engine_folder(data: Path) -> Path:

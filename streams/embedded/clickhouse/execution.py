@@ -21,14 +21,14 @@ from streams.embedded.clickhouse.gate import INPUT_TABLE, SELECTS, Statement
 from streams.embedded.clickhouse.native import (
     handshake_block,
     is_handshake,
+    split,
     upgrade,
     wants_blocks,
     zoned_columns,
 )
-from streams.embedded.clickhouse.native_blocks import split
-from streams.embedded.clickhouse.query_scope import create_temporary
 from streams.embedded.clickhouse.request import QueryRequest
 from streams.embedded.clickhouse.response import Response, content_type
+from streams.embedded.clickhouse.sessions import create_temporary
 
 # Formats whose documents follow each other as one, and whose document without rows is empty.
 _OF_ROWS = frozenset(

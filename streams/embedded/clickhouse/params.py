@@ -27,7 +27,7 @@ WITHOUT_SANDBOX_MACRO = "railsight_without_sandbox"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user of the server; the start makes a missing password (passwords.py)."""
+    """One user of the server; the start makes a missing password (process.py)."""
 
     name: str
     password: str = field(default="", repr=False)

@@ -1,4 +1,4 @@
-"""Parses an HTTP request: query, settings, user and output format; authenticates its user.
+"""Parses an HTTP request: query, settings, user and output format; checks its origin and authenticates its user.
 
 As in ClickHouse's HTTP interface, every parameter that the interface does not define is a setting of the query. All
 names are checked here, before anything uses them: formats, settings, tables, and texts that become headers or keys.
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.gate import format_name
 from streams.embedded.clickhouse.params import User
+from streams.health.http_names import host_name
 
 # Parameters of the interface itself (ClickHouse's src/Server/HTTPHandler.cpp); all others are settings.
 _INTERFACE_PARAMETERS = {
@@ -27,6 +28,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,255}")
 """An unquoted identifier of ClickHouse; the names of parameters may contain a dollar sign."""
 _MAX_DIGITS = 19  # Python parses no more than 4,300
 _SESSION_TIMEOUT_S, _MAX_SESSION_TIMEOUT_S = 60, 3600
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,27 @@ class QueryRequest:
         return self
 
 
+def server_names(given: Iterable[str]) -> frozenset[str]:
+    """Return the names under which clients may reach the server: the given ones and those of loopback."""
+    return frozenset((*_LOOPBACK, *(name.lower().strip("[]") for name in given)))
+
+
+def refuse_foreign(headers: Mapping[str, str], names: frozenset[str]) -> None:
+    """Raise ClickHouseError for a request of a web page: an unknown Host, or the Origin of another site.
+
+    A browser sends a text/plain POST of any page without a preflight. It always sends Origin or Sec-Fetch-Site, and a
+    page cannot set Host, but it can have its own name rebound to loopback. `headers` have names in lower case.
+    """
+    host = headers.get("host", "")
+    if host_name(host) not in names:
+        raise _denied(f"Host {host[:100]!r} is not a name of this server; allow it with --host-name")
+    origin = headers.get("origin")
+    if origin is not None and origin.lower() not in {f"http://{host}".lower(), f"https://{host}".lower()}:
+        raise _denied(f"Requests of the site {origin[:100]!r} are not allowed")
+    if headers.get("sec-fetch-site", "none").lower() not in {"same-origin", "none"}:
+        raise _denied("Requests of other sites are not allowed")
+
+
 def parse_request(method: str, parameters: Iterable[tuple[str, str]], headers: Mapping[str, str]) -> QueryRequest:
     """Parse a request from its parameters and headers (names in lower case).
 
@@ -176,6 +199,10 @@ def _credentials(given: Mapping[str, str], headers: Mapping[str, str]) -> tuple[
     except ValueError:
         raise _unauthenticated("Invalid authentication: the Basic token is not Base64") from None
     return user or "default", password
+
+
+def _denied(message: str) -> ClickHouseError:
+    return ClickHouseError(497, "ACCESS_DENIED", message)
 
 
 def _unauthenticated(message: str) -> ClickHouseError:

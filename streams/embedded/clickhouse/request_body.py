@@ -1,7 +1,6 @@
 """Reads the body of a request and decompresses it as it arrives: the statement, then the data of an INSERT."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -47,11 +46,7 @@ class RequestBody:
         self.buffered = call.query.encode() + b"\n" if call.query else b""
 
     async def _received(self, source: StreamReader) -> AsyncIterator[bytes]:
-        while True:
-            async with self._receiving.next():
-                data = await source.read(_PIECE_BYTES)
-            if not data:
-                return
+        while data := await self._receiving.within(source.read(_PIECE_BYTES)):
             yield data
 
     async def read(self) -> bytes:
@@ -108,12 +103,11 @@ class Deadline:
         self._loop = asyncio.get_running_loop()
         self._end = self._loop.time() + whole_s
 
-    @contextlib.asynccontextmanager
-    async def next(self) -> AsyncIterator[None]:
-        """Raise ClickHouseError if the next bytes do not arrive in time."""
+    async def within(self, coming: Awaitable[T]) -> T:
+        """Return the next bytes; raise ClickHouseError if they do not arrive in time."""
         try:
             async with asyncio.timeout_at(min(self._end, self._loop.time() + self._stall_s)):
-                yield
+                return await coming
         except TimeoutError as error:
             raise ClickHouseError(209, "SOCKET_TIMEOUT", "The rest of the request did not come in time") from error
 
@@ -128,13 +122,13 @@ async def read_form(
     receiving = Deadline(limits.stall_s, limits.stall_s)
     try:
         parts = await request.multipart()
-        while (part := await _within(receiving, parts.next())) is not None:
+        while (part := await receiving.within(parts.next())) is not None:
             if not isinstance(part, BodyPartReader) or not part.name:
                 continue
             if "Content-Encoding" in part.headers or "Content-Transfer-Encoding" in part.headers:
                 raise ClickHouseError(89, "UNKNOWN_COMPRESSION_METHOD", "The parts of a form are sent without encoding")
             pieces = []
-            while piece := await _within(receiving, part.read_chunk(_PIECE_BYTES)):
+            while piece := await receiving.within(part.read_chunk(_PIECE_BYTES)):
                 pieces.append(bytes(piece))
                 size += len(piece)
                 if size > limits.form_bytes:
@@ -150,11 +144,6 @@ async def read_form(
         raise ClickHouseError(36, "BAD_ARGUMENTS", f"The form cannot be read: {str(error)[:200]}") from None
     call = call.with_form(fields, files)
     return call, [_external(call, name, data) for name, data in files.items()]
-
-
-async def _within(receiving: Deadline, coming: Awaitable[T]) -> T:
-    async with receiving.next():
-        return await coming
 
 
 def _external(call: QueryRequest, name: str, data: bytes) -> ExternalTable:

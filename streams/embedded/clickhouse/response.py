@@ -25,24 +25,19 @@ MAX_BUFFER_S = 0.1
 _WAIT_BYTES = 16 << 20
 
 _CONTENT_TYPES = {
-    "ARROW": "application/octet-stream",
-    "ARROWSTREAM": "application/vnd.apache.arrow.stream",
-    "PARQUET": "application/vnd.apache.parquet",
-    "XML": "application/xml; charset=UTF-8",
-    "HTML": "text/html; charset=UTF-8",
-    "MARKDOWN": "text/markdown; charset=UTF-8",
+    "Parquet": "application/vnd.apache.parquet",
+    "ArrowStream": "application/vnd.apache.arrow.stream",
 }
-_BINARY = ("NATIVE", "ROWBINARY", "ORC", "AVRO", "MSGPACK", "PROTOBUF", "CAPNPROTO", "BSON", "NPY", "RAWBLOB")
+_BINARY = ("NATIVE", "ROWBINARY", "ARROW", "ORC", "AVRO", "MSGPACK", "PROTOBUF", "CAPNPROTO", "BSON", "NPY", "RAWBLOB")
 
 
 def content_type(output_format: str) -> str:
     """Return the Content-Type of an output format."""
     name = output_format.upper()
-    if name in _CONTENT_TYPES:
-        return _CONTENT_TYPES[name]
+    if output_format in _CONTENT_TYPES:
+        return _CONTENT_TYPES[output_format]
     if name.startswith("JSON"):
-        lines = "EACHROW" in name
-        return "application/x-ndjson; charset=UTF-8" if lines else "application/json; charset=UTF-8"
+        return f"application/{'x-ndjson' if 'EACHROW' in name else 'json'}; charset=UTF-8"
     if name.startswith(("CSV", "TABSEPARATED", "TSV")):
         kind = "csv" if name.startswith("CSV") else "tab-separated-values"
         header = "present" if "WITHNAMES" in name else "absent"

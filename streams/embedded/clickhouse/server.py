@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from aiohttp import ClientPayloadError, web
 
@@ -21,15 +21,21 @@ from streams.embedded.clickhouse.engine import Connection, Engine
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.execution import Execution
 from streams.embedded.clickhouse.gate import Statement, judge
-from streams.embedded.clickhouse.origin import OriginCheck
 from streams.embedded.clickhouse.params import ClickHouseParams, User
-from streams.embedded.clickhouse.query_scope import QueryScope
-from streams.embedded.clickhouse.request import QueryRequest, authenticate, parse_request, settings_for
+from streams.embedded.clickhouse.request import (
+    QueryRequest,
+    authenticate,
+    parse_request,
+    refuse_foreign,
+    server_names,
+    settings_for,
+)
 from streams.embedded.clickhouse.request_body import ExternalTable, RequestBody, read_form
 from streams.embedded.clickhouse.response import Response
-from streams.embedded.clickhouse.sessions import Sessions
+from streams.embedded.clickhouse.sessions import QueryScope, Sessions
+from streams.health.bounded_server import BoundedServer
+from streams.health.http_names import HEADER_BYTES
 
-_HEADER_BYTES = 16 << 10
 _URL_BYTES = 256 << 10
 _HEADERS = 64
 _JUDGE_S = 5.0
@@ -37,13 +43,14 @@ _JUDGE_S = 5.0
 T = TypeVar("T")
 
 
-class HttpServer(web.Server):
+class HttpServer(BoundedServer):
     """The HTTP server of one engine."""
 
     def __init__(self, engine: Engine, params: ClickHouseParams) -> None:
         limits = params.limits
         super().__init__(
             self._serve,
+            limits.connections,
             auto_decompress=False,
             access_log=None,
             # Limits the time for a request's line and headers as well.
@@ -52,32 +59,22 @@ class HttpServer(web.Server):
             # less.
             read_bufsize=1 << 20,
             max_line_size=_URL_BYTES,
-            max_field_size=_HEADER_BYTES // 2,
+            max_field_size=HEADER_BYTES // 2,
             max_headers=_HEADERS,
         )
         self._engine = engine
         self._params = params
         self._running: Counter[str] = Counter()
-        self._busy: set[asyncio.BaseTransport | None] = set()
-        self._origins = OriginCheck((params.host, *params.host_names))
+        self._names = server_names((params.host, *params.host_names))
         # The extra threads kill queries without waiting for the threads that run queries.
         self._threads = ThreadPoolExecutor(limits.concurrent_queries * len(params.users) + 8, "clickhouse")
         self._judges = {user.name: ThreadPoolExecutor(1, "statements") for user in params.users}
         clock = asyncio.get_running_loop().time
         self.sessions = {user.name: Sessions(limits.sessions, clock) for user in params.users}
 
-    def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
-        """Accept a connection; beyond the limit, close the oldest that has no query."""
-        super().connection_made(handler, transport)
-        # An aborted connection is known until the next round of the event loop.
-        open_ones = [one for one in self.connections if one.transport is not None and not one.transport.is_closing()]
-        if len(open_ones) > self._params.limits.connections:
-            idle = (one.transport for one in open_ones if one is not handler and one.transport not in self._busy)
-            (next(idle, None) or transport).abort()
-
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        if sum(len(name) + len(value) for name, value in request.raw_headers) > _HEADER_BYTES:
-            return web.Response(status=431, text=f"The headers are longer than {_HEADER_BYTES} bytes\n")
+        if sum(len(name) + len(value) for name, value in request.raw_headers) > HEADER_BYTES:
+            return web.Response(status=431, text=f"The headers are longer than {HEADER_BYTES} bytes\n")
         if request.path in {"/ping", "/replicas_status"} and request.method in {"GET", "HEAD"}:
             return _ok()
         if request.path != "/" or request.method not in {"GET", "HEAD", "POST"}:
@@ -95,7 +92,7 @@ class HttpServer(web.Server):
         reply = Response(request, QueryRequest(), self._headers(""), self._engine.version, stall_s)
         try:
             headers = {name.lower(): value for name, value in request.headers.items()}
-            self._origins.refuse_foreign(headers)
+            refuse_foreign(headers, self._names)
             call = parse_request(request.method, request.query.items(), headers)
             query_id = call.parameters.get("query_id") or str(uuid.uuid4())
             reply = Response(request, call, self._headers(query_id), self._engine.version, stall_s)
@@ -123,11 +120,11 @@ class HttpServer(web.Server):
             statement = head or await self._judged(await body.read_statement(), user)
             data = body.data_from(statement.data_at or 0)
         settings, read_only = settings_for(user, call)
-        # The engine's send_insert() does not check `readonly`.
-        if statement.data_at is not None and read_only:
+        # The engine's `readonly` does not stop send_insert() and KILL QUERY, and a session could not leave it again.
+        if read_only and not statement.reads:
             raise ClickHouseError(164, "READONLY", f"{user.name}: Cannot execute query in readonly mode")
-        scope = QueryScope(settings, call.database, read_only, user.read_only, tables)
-        async with self._scope(call, user, statement, scope) as connection:
+        scope = QueryScope(settings, call.database, user.read_only, tables)
+        async with self._scope(call, user, statement, scope, read_only=read_only) as connection:
             document_bytes = limits.reader_document_bytes if user.read_only else limits.document_bytes
             execution = Execution(self._engine, self._threads, connection, reply, request, document_bytes)
             return await execution.run(call, statement, data)
@@ -145,30 +142,31 @@ class HttpServer(web.Server):
 
     @contextlib.asynccontextmanager
     async def _scope(
-        self, call: QueryRequest, user: User, statement: Statement, scope: QueryScope
+        self, call: QueryRequest, user: User, statement: Statement, scope: QueryScope, *, read_only: bool
     ) -> AsyncIterator[Connection]:
         """Yield a connection with the request's settings, database and external tables."""
+        connect = partial(self._engine.connect, is_reader=user.read_only)
         session_id = call.parameters.get("session_id", "")
         if not session_id:
-            connection = await self._in_thread(lambda: scope.open(self._engine))
-            try:
+            # Read-only from its first statement on, before any statement of the client.
+            connection = await self._in_thread(lambda: connect(scope.settings, scope.database, read_only=read_only))
+            with connection:
+                await self._in_thread(lambda: scope.create_tables(connection))
                 yield connection
-            finally:
-                connection.close()
             return
         sessions = self.sessions[user.name]
         session = await sessions.take(
             session_id,
             must_exist=call.flag("session_check"),
             timeout_s=call.session_timeout_s,
-            connect=lambda: self._engine.connect({}, "", read_only=user.read_only, is_reader=user.read_only),
+            connect=lambda: connect({}, "", read_only=user.read_only),
         )
         try:
             await self._in_thread(lambda: scope.enter(session, statement))
             try:
                 yield session.connection
             finally:
-                await self._in_thread(lambda: scope.leave(session))
+                await self._in_thread(lambda: scope.leave(session.connection))
         finally:
             sessions.release(session)
 
@@ -177,17 +175,14 @@ class HttpServer(web.Server):
         limit = self._params.limits.concurrent_queries
         if self._running[user.name] >= limit:
             raise ClickHouseError(
-                202,
-                "TOO_MANY_SIMULTANEOUS_QUERIES",
-                f"Too many simultaneous queries. Maximum: {limit}",
+                202, "TOO_MANY_SIMULTANEOUS_QUERIES", f"Too many simultaneous queries. Maximum: {limit}"
             )
         self._running[user.name] += 1
-        self._busy.add(transport)
         try:
-            yield
+            with self.busy(transport):
+                yield
         finally:
             self._running[user.name] -= 1
-            self._busy.discard(transport)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

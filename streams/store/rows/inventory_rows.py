@@ -10,8 +10,8 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
-from streams.fabric.ids import Port, link_id, tier_rank
-from streams.fabric.inventory import Inventory
+from streams.fabric.inventory import Device, Inventory
+from streams.fabric.link_table import LinkTable
 from streams.store.rows.native_format import LOW_CARDINALITY, TIMESTAMP_NS, Column, ObjectColumn
 from streams.store.rows.row_builder import ColumnSpec, SourcedMessage, TableRows, TableSchema, message_origin_columns
 from streams.store.rows.table_schemas import NULLABLE_TIMESTAMP
@@ -137,7 +137,7 @@ def _tables(inventory: Inventory, chunk: InventoryChunk) -> dict[TableSchema, _T
     devices = {device.name: device for device in inventory.devices}
     rows_of: dict[TableSchema, Sequence[Any]] = {DEVICES: tuple(devices.values()), JOBS: inventory.jobs}
     tables = {schema: _by_column(rows[0]._fields if rows else (), rows) for schema, rows in rows_of.items()}
-    tables[LINKS] = _by_column(_LINK_COLUMNS, _link_rows(inventory).values())
+    tables[LINKS] = _link_columns(devices, inventory)
     for columns in tables.values():
         height = len(next(iter(columns.values()), ()))
         columns["digest"], columns["effective_at"] = [chunk.digest] * height, [chunk.effective_ns] * height
@@ -148,21 +148,9 @@ def _by_column(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str,
     return dict(zip(names, zip(*rows, strict=True), strict=False))
 
 
-def _link_rows(inventory: Inventory) -> dict[str, tuple[Any, ...]]:
-    """Return a row for each link, the endpoint nearer to the hosts first, as in streams.fabric.topology."""
-    rank = {device.name: tier_rank(device.tier) for device in inventory.devices}
-    plane_of = {device.name: device.plane for device in inventory.devices}
-    pod_of = {device.name: device.pod or device.name for device in inventory.devices}
-    rows = {}
+def _link_columns(devices: Mapping[str, Device], inventory: Inventory) -> dict[str, Sequence[Any]]:
+    """Return the columns of the links, the end nearer to the hosts first, as in streams.fabric.topology."""
     try:
-        for a_device, a_port, z_device, z_port, role, rail, plane, speed_bps, _ in inventory.links:
-            lower, upper = Port(a_device, a_port), Port(z_device, z_port)
-            rank_difference = rank[a_device] - rank[z_device]
-            if rank_difference > 0 or (rank_difference == 0 and upper < lower):
-                lower, upper = upper, lower
-            link_plane = plane_of[upper.device] if plane is None else plane
-            identity = link_id(lower, upper)
-            rows[identity] = (identity, *lower, *upper, role, rail, link_plane, pod_of[lower.device], speed_bps)
+        return dict(zip(_LINK_COLUMNS, LinkTable(devices, inventory.links).columns(), strict=True))
     except KeyError as error:
         raise Reject(f"a link of the inventory names device {error}, which the inventory does not have") from error
-    return rows

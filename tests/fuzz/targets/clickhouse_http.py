@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from streams.embedded.clickhouse import compression, gate
 from streams.embedded.clickhouse.errors import ClickHouseError
-from streams.embedded.clickhouse.native_blocks import UnsupportedType, columns, split
+from streams.embedded.clickhouse.native import UnsupportedType, columns, split
 from streams.embedded.clickhouse.request import parse_request
 from tests.fuzz.target import BrokenPromise, Target, framed, frames
 

@@ -1,11 +1,15 @@
 """The inventory: as one packed version on its topic, and as tables of a folder."""
 
+import base64
 import hashlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import orjson
+
 from streams.fabric.inventory import TABLES, decompressed, pack, validate
+from streams.fabric.inventory_rows import Link, coded_columns
 from streams.wire import codec
 from streams.wire.errors import Reject
 from streams.wire.inventory_topic import Assembler, to_chunks, topology_of
@@ -32,6 +36,14 @@ def _parse_json(data: bytes) -> None:
 
 def _packed() -> bytes:
     return pack(inventory())[1]
+
+
+def _coded_json() -> bytes:
+    """Return the JSON with the distinct values and the codes of each column of the links, as of many links."""
+    tables = orjson.loads(decompressed(_packed()))
+    for name, (values, codes) in zip(Link._fields, coded_columns(inventory().links), strict=True):
+        tables["links"][name] = {"values": values, "codes": base64.b64encode(codes.tobytes()).decode()}
+    return orjson.dumps(tables)
 
 
 def _parse_chunks(data: bytes) -> None:
@@ -68,7 +80,7 @@ def _csv_seeds() -> Iterator[bytes]:
 TARGETS = (
     # Its JSON, of at most 128 MiB, is decompressed for the digest and for the tables.
     Target("inventory-packed", _parse_packed, (Reject,), lambda: (_packed(),), max_growth_bytes=400 << 20),
-    Target("inventory-json", _parse_json, (Reject,), lambda: (decompressed(_packed()),)),
+    Target("inventory-json", _parse_json, (Reject,), lambda: (decompressed(_packed()), _coded_json())),
     Target(
         "inventory-chunks",
         _parse_chunks,

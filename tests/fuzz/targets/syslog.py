@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from collectors.host.lines import MOST_BYTES
-from collectors.syslog.framing import Framing
 from collectors.syslog.lines import parse
+from collectors.syslog.listeners import Framing
 from collectors.syslog.tables import classify
 from streams.wire.errors import Reject
 from tests.fuzz.target import Target

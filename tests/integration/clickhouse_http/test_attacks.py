@@ -108,6 +108,22 @@ def test_no_disguise_of_a_statement_breaks_out(quiet: EmbeddedClickHouse, canari
     assert canaries.breaches() == []
 
 
+def test_no_table_function_makes_a_file(quiet: EmbeddedClickHouse) -> None:
+    """The engine opens the database of sqlite(), and so makes the file, before it checks the right to read it.
+
+    As `metadata/x.sql` the file would keep the server from starting again. A quoted name is the same function.
+    """
+    reader, folder = reader_of(quiet), quiet.data / "engine"
+    names = reader.ask("SELECT name FROM system.table_functions ORDER BY name").text.split("\n")
+    assert "sqlite" in names
+    before = files_of(folder)
+    for name in [*names, "`sq\\x6cite`"]:
+        for arguments in ("'made'", "'made', 'a'", "'made', 'a', 'b'", "'made', 'a', 'b', 'c'"):
+            reader.ask(f"SELECT * FROM {name}({arguments}) LIMIT 1", max_execution_time=2)
+    reader.ask(f"SELECT * FROM sqlite('{folder}/metadata/made.sql', 'a')")
+    assert changes(before, files_of(folder)) == []
+
+
 def form(client: Client, structure: str, sql: str = "SELECT 1", **fields: str) -> Answer:
     boundary = secrets.token_hex(8)
     part = f'--{boundary}\r\nContent-Disposition: form-data; name="ext"; filename="x"\r\n\r\n1\r\n--{boundary}--\r\n'

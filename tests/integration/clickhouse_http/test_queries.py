@@ -204,3 +204,16 @@ def test_a_table_may_be_sent_with_its_query(client: Client) -> None:
         headers={"Content-Type": "multipart/form-data; boundary=x"},
     )
     assert got.text == "two"
+
+
+def test_a_join_hides_no_rows_from_a_later_query(client: Client, reader: Client) -> None:
+    """ClickHouse's cache of conditions records that no row matches, if the rows of a condition have no partner."""
+    client.ask("CREATE TABLE versions (version String, device String, speed Nullable(UInt64)) ENGINE = MergeTree"
+               " ORDER BY version")  # fmt: skip
+    client.ask("CREATE TABLE devices (device String) ENGINE = MergeTree ORDER BY device")
+    client.ask("INSERT INTO versions VALUES ('one', 'leaf1', NULL), ('two', 'leaf1', NULL)")
+    one_each = "SELECT * FROM versions WHERE version = 'two' LIMIT 1 BY device"
+    for user in (client, reader):
+        joined = f"devices INNER JOIN ({one_each}) AS one USING device WHERE speed > 0"
+        assert user.ask(f"SELECT count() FROM {joined}").text == "0"
+        assert user.ask("SELECT count() FROM versions WHERE version = 'two'").text == "1"

@@ -116,7 +116,7 @@ def test_a_killed_parent_leaves_no_java_and_its_successor_gets_the_folder(tmp_pa
         after = running(f"{tmp_path}/node-1", without="parent_watchdog.py")
         assert len(after) == 1
         assert after != before
-    assert until(lambda: not running(str(tmp_path)), 5)
+    assert until(lambda: not running(str(tmp_path)), 60)
 
 
 def test_a_port_taken_between_two_runs_is_reported_from_the_log(tmp_path: Path) -> None:

@@ -58,26 +58,26 @@ def test_a_killed_parent_leaves_no_server(tmp_path: Path, marker: str, fork: str
     """After kill -9 the server ends, although a thread started it and a forked child has the parent's pipe."""
     with python(PARENT, marker, tmp_path / "log", fork) as parent:
         assert first_line(parent) == "started"
-        assert until(lambda: bool(running(f"server-{marker}", without="parent_watchdog.py")), 5)
+        assert until(lambda: bool(running(f"server-{marker}", without="parent_watchdog.py")), 60)
         parent.kill()
-    assert until(lambda: not running(f"server-{marker}"), 5)
+    assert until(lambda: not running(f"server-{marker}"), 60)
 
 
 def test_killing_the_watchdog_kills_the_server(tmp_path: Path, marker: str) -> None:
     """The server ends even if the watchdog is killed."""
     server = WatchedProcess([sys.executable, "-c", "import time; time.sleep(600)", marker], tmp_path / "log")
-    assert until(lambda: bool(running(marker, without="parent_watchdog.py")), 5)
+    assert until(lambda: bool(running(marker, without="parent_watchdog.py")), 60)
     (guard,) = set(running(marker)) - set(running(marker, without="parent_watchdog.py"))
     os.kill(guard, signal.SIGKILL)
-    assert until(lambda: not running(marker), 5)
-    assert server.wait(5) == 128 + signal.SIGKILL
+    assert until(lambda: not running(marker), 60)
+    assert server.wait(60) == 128 + signal.SIGKILL
     server.kill()
 
 
 def test_a_server_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path) -> None:
     """Stopping is bounded, whatever the server does."""
     server = WatchedProcess([sys.executable, "-c", IGNORES_SIGTERM], tmp_path / "log", grace_s=0.3)
-    assert until(lambda: ready(tmp_path / "log"), 5)
+    assert until(lambda: ready(tmp_path / "log"), 60)
     server.stop()
     assert server.exit_code == 128 + signal.SIGKILL
 
@@ -85,9 +85,9 @@ def test_a_server_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path)
 def test_the_children_of_the_server_end_with_it(tmp_path: Path, marker: str) -> None:
     """A killed JVM's helper process ends too."""
     server = WatchedProcess([sys.executable, "-c", HAS_A_CHILD, f"child-{marker}"], tmp_path / "log")
-    assert until(lambda: len(running(f"child-{marker}", without="parent_watchdog.py")) == 2, 5)
+    assert until(lambda: len(running(f"child-{marker}", without="parent_watchdog.py")) == 2, 60)
     server.kill()
-    assert until(lambda: not running(marker), 5)
+    assert until(lambda: not running(marker), 60)
 
 
 @pytest.mark.parametrize(("code", "reported"), [("raise SystemExit(7)", 7), ("import os; os.abort()", 128 + 6)])

@@ -65,7 +65,7 @@ async def test_killed_sinks_and_a_killed_clickhouse_neither_lose_nor_duplicate_r
     for turn in range(KILLS):
         sink = database.start_sink(instance="one")
         before = database.count("sample_messages")
-        await until(partial(_grew, database, before), within_s=10)
+        await until(partial(_grew, database, before), within_s=10)  # not asserted: all may be stored already
         await asyncio.sleep(rng.uniform(0, 0.6))  # varies the moment of the kill; nothing is awaited
         if turn in (3, 7):
             rig.clickhouse.kill()

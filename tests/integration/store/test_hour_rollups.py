@@ -139,18 +139,3 @@ def test_messages_of_a_device_with_a_wrong_clock_are_rolled_up(tables: Tables) -
     assert roll_up(tables) == 1
     assert tables.rows("SELECT count(), sum(messages), sum(rows) FROM sample_messages_1h") == [(3, 3, 24)]
     assert roll_up(tables) == 0
-
-
-def test_an_hour_of_messages_is_rolled_up_if_the_server_has_only_its_token(tables: Tables) -> None:
-    """As an hour of readings is: the token is skipped for ever, so another is used."""
-    begin = hour(2)
-    tables.fill("sample_messages", [
-        {"device": "leaf-0", "source": "gnmi", "sampled_at": str(begin), "rows": 8, "arrived_at": str(begin)}
-    ])  # fmt: skip
-    tables.client.command(
-        "INSERT INTO sample_messages_1h (device, arrived_hour, arrived_at)"
-        f" SETTINGS insert_deduplication_token = 'sample_messages_1h/{round(begin.replace(tzinfo=UTC).timestamp())}/1'"
-        " SELECT device, toStartOfHour(arrived_at) - INTERVAL 1 DAY, arrived_at FROM sample_messages"
-    )
-    assert roll_up(tables) == 1
-    assert tables.rows("SELECT messages FROM sample_messages_1h ORDER BY arrived_hour DESC LIMIT 1") == [(1,)]

@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,10 @@ import pytest
 from streams.cli.options import local_instance, settings_of
 from streams.embedded.directories import locked
 from streams.embedded.kafka_data_dir import stable_port
-from streams.embedded.running_instances import Instance, registered, running_instances, running_s
-from streams.wire.errors import Misconfigured
+from streams.embedded.running_instances import Instance, record, registered, running_instances, running_s
+from streams.wire.errors import Misconfigured, Retry
 from streams.wire.topics import PROCESS, READER
+from tests.fixtures.command_lines import run
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +39,20 @@ def test_a_command_without_options_uses_the_running_pipeline(tmp_path: Path) -> 
         assert settings.store.url == "http://127.0.0.1:20002"
         assert settings_of(Path(instance(tmp_path).config), None, READER).kafka.bootstrap == "127.0.0.1:20001"
     assert settings_of(None, None, READER).kafka.bootstrap == "127.0.0.1:9092"
+
+
+def test_a_pipeline_that_starts_its_servers_is_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Until they have addresses no command reads the default ones; `status` waits until all parts run."""
+    starting = replace(instance(tmp_path), bootstrap="", step="starts its servers")
+    with registered(starting):
+        with pytest.raises(
+            Retry, match=rf"up` \(process {os.getpid()}\) starts its servers since 0 s; its logs are in"
+        ):
+            settings_of(None, None, READER)
+        record(replace(instance(tmp_path), step="makes topics and tables"))
+        assert settings_of(None, None, READER).kafka.bootstrap == "127.0.0.1:20001"
+        assert run("status") == 1
+        assert "waiting: `railsight up` (process" in capsys.readouterr().err
 
 
 def test_relative_paths_are_those_of_the_running_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

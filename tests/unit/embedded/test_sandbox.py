@@ -74,6 +74,7 @@ def run(folder: Path, action: str) -> str:
         "os.execv('/bin/true', ['true'])",
         "os.kill(os.getppid(), 0)",
         "os.chown(allowed, 1, 1)",
+        "os.open(allowed / 'new', os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)",
         "threading.Thread(target=lambda: (outside / 'secret').read_text()).run()",
     ],
 )

@@ -90,6 +90,7 @@ def test_users_have_the_least_rights(tmp_path: Path) -> None:
     for profile in profiles:
         assert "readonly = 2 READONLY" in profile
         assert "max_execution_time = 30 MIN 1 MAX 60" in profile
+        assert "use_query_condition_cache = 0" in profile, "else a query may lack rows (test_queries.py)"
         assert all("MIN 1 MAX" in one for one in profile.split(", ") if one.split()[0].startswith("max_")), (
             "0 is no limit"
         )

@@ -1,8 +1,6 @@
 """Tests every compression that a client may use, in pieces of any size."""
 
-import bz2
 import gzip
-import lzma
 import zlib
 
 import lz4.frame
@@ -24,8 +22,6 @@ DATA = bytes(range(256)) * 40 + b"railsight " * 3000
 PACKED = {
     "gzip": gzip.compress(DATA) + gzip.compress(b"more"),
     "deflate": zlib.compress(DATA + b"more"),
-    "bz2": bz2.compress(DATA) + bz2.compress(b"more"),
-    "xz": lzma.compress(DATA) + lzma.compress(b"more"),
     "lz4": lz4.frame.compress(DATA) + lz4.frame.compress(b"more"),
     "zstd": zstandard.compress(DATA) + zstandard.compress(b"more"),
 }
@@ -54,30 +50,18 @@ def test_a_broken_body_is_refused(encoding: str) -> None:
 
 
 def test_an_unknown_encoding_is_refused_by_name() -> None:
-    """The error names the encoding; identity is none. Brotli has no streaming decoder, so that it is not offered."""
-    for name in ("snappier", "br"):
+    """The error names the encoding; identity is none. Brotli has no streaming decoder; no client sends bzip2 or xz."""
+    for name in ("snappier", "br", "bz2", "xz"):
         with pytest.raises(ClickHouseError, match=name):
             decoder(name)
     assert decoder("identity") is None
 
 
-@pytest.mark.parametrize(
-    ("encoding", "body"),
-    [
-        (
-            "zstd",
-            zstandard.ZstdCompressor(compression_params=zstandard.ZstdCompressionParameters(window_log=27)).compress(
-                bytes(1 << 27)
-            ),
-        ),
-        ("xz", lzma.compress(DATA, preset=9)),
-    ],
-    ids=["zstd", "xz"],
-)
-def test_a_body_reserves_little_memory(encoding: str, body: bytes) -> None:
-    """A window or dictionary of 64 MiB and more, for each request, is refused before it is allocated."""
+def test_a_body_reserves_little_memory() -> None:
+    """A window of 64 MiB and more, for each request, is refused before it is allocated."""
+    large = zstandard.ZstdCompressionParameters(window_log=27)
     with pytest.raises(ClickHouseError, match="271"):
-        fed(decoder(encoding), body, 1000)
+        fed(decoder("zstd"), zstandard.ZstdCompressor(compression_params=large).compress(bytes(1 << 27)), 1000)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "lz4", "zstd"])

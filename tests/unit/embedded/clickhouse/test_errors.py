@@ -6,24 +6,6 @@ from streams.embedded.clickhouse.errors import ClickHouseError, format_error, fr
 from streams.embedded.clickhouse.response import content_type
 
 
-@pytest.mark.parametrize(
-    ("message", "code", "status"),
-    [
-        ("Code: 60. DB::Exception: no table. (UNKNOWN_TABLE)", 60, 404),
-        ("Streaming query failed: Code: 62. DB::Exception: x. (SYNTAX_ERROR)", 62, 400),
-        ("Code: 241. DB::Exception: memory. (MEMORY_LIMIT_EXCEEDED)", 241, 500),
-        ("Code: 159. DB::Exception: late. (TIMEOUT_EXCEEDED)", 159, 408),
-        ("Code: 497. DB::Exception: no. (ACCESS_DENIED)", 497, 403),
-        ("something else", 1002, 500),
-    ],
-)
-def test_the_code_decides_the_status(message: str, code: int, status: int) -> None:
-    """The engine's first code is used, and the status is that of the server."""
-    error = from_engine(message)
-    assert (error.code, error.status) == (code, status)
-    assert format_error(error, "1.2").startswith(f"Code: {code}. DB::Exception: ")
-
-
 def test_the_version_stands_at_the_end_once() -> None:
     """Clients cut the message at it."""
     error = from_engine("Code: 1. DB::Exception: a. (X) (version 26.9.2.1)")

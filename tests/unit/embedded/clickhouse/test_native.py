@@ -4,8 +4,16 @@ import struct
 
 import pytest
 
-from streams.embedded.clickhouse.native import BLOCK_INFO, is_handshake, upgrade, wants_blocks
-from streams.embedded.clickhouse.native_blocks import UnsupportedType, columns, split, text
+from streams.embedded.clickhouse.native import (
+    BLOCK_INFO,
+    UnsupportedType,
+    columns,
+    is_handshake,
+    split,
+    text,
+    upgrade,
+    wants_blocks,
+)
 
 
 def u64(*numbers: int) -> bytes:
