@@ -18,7 +18,7 @@ from streams.cli.options import (
     load_with_login,
     settings_of,
 )
-from streams.cli.printing import Cell, Output, OutputForm, form_of, print_rows, print_text, progress
+from streams.cli.printing import Cell, Output, OutputForm, echo, form_of, print_rows, print_text, progress
 from streams.config.settings import Settings, load
 from streams.runtime.access_admin import open_access_admin
 from streams.runtime.acl import Acl, Comparison, Quota, accesses, compare, derive, derive_quotas, principals
@@ -125,7 +125,7 @@ def apply(
     _print_acls("deleted" if prune else "not needed, and still there (--prune deletes it)", difference.too_wide)
     _print_acls("deleted" if prune else "denies what a part needs (--prune deletes it)", difference.denied)
     if not (difference or unset):
-        typer.echo("nothing to change")
+        echo("nothing to change")
 
 
 @acl.command()
@@ -149,7 +149,7 @@ def check(config: Config = None, bootstrap: Bootstrap = None) -> None:
     _print_acls("not set", unset)
     if difference or unset:
         raise typer.Exit(1)
-    typer.echo(f"{len(needed)} ACLs, as needed")
+    echo(f"{len(needed)} ACLs, as needed")
 
 
 def _admin_settings(config: Path | None, bootstrap: str | None) -> Settings:
@@ -229,18 +229,18 @@ def migrate(config: Config = None, dry_run: DryRun = False, users: Users = None,
         clickhouse.close()
     for migration in todo:
         if as_json:
-            typer.echo(f'{{"migration":"{migration.name}","digest":"{migration.digest}"}}')
+            echo(f'{{"migration":"{migration.name}","digest":"{migration.digest}"}}')
         elif dry_run:
-            typer.echo(f"-- {migration.name}")
+            echo(f"-- {migration.name}")
             for statement in migration.statements():
                 for rendered in render(statement, params):
-                    typer.echo(f"{rendered};")
+                    print_text(f"{rendered};")
         else:
-            typer.echo(migration.name)
+            echo(migration.name)
     for statement in others if dry_run and not as_json else ():
-        typer.echo(f"{statement};")
+        print_text(f"{statement};")
     if not todo and not others and not as_json:
-        typer.echo("up to date")
+        echo("up to date")
 
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The file of the private key (PEM).")]
@@ -271,7 +271,7 @@ def _print_public(private: "Ed25519PrivateKey") -> None:
     from streams.wire.signatures import key_id, public_text
 
     public = public_text(private)
-    typer.echo(public)
+    echo(public)
     print_text(f"key id {key_id(public)}", err=True)
 
 
@@ -328,4 +328,4 @@ def issue(
         raise Misconfigured("identity.secret_file: not set; pass --secret-file or --config")
     current = read_secrets(path)[0]
     for line in [current.key_of(name).line for name in names]:
-        typer.echo(line)
+        echo(line)

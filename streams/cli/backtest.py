@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streams.cli.options import TIMES, AsJson, Config, ns_of, settings_of
-from streams.cli.printing import Bar, print_text, progress
+from streams.cli.printing import Bar, echo, print_text, progress
 from streams.config.settings import Settings
 from streams.decide.policy import load_policy
 
@@ -82,7 +82,7 @@ def _print_summary(summary: "Summary", out: Path, as_json: bool) -> None:
     for line in (*summary.rejected, *summary.warnings):
         print_text(f"railsight: {line}", err=True)
     if as_json:
-        typer.echo(json.dumps(summary.as_dict()))
+        echo(json.dumps(summary.as_dict()))
     else:
         print_text(f"{summary.messages} messages, {summary.findings} findings, {summary.revisions} revisions: {out}")
         if summary.differences is not None:
@@ -119,9 +119,9 @@ def score(
 
     outcome = compare(read_findings(findings), read_truth(truth))
     if as_json:
-        typer.echo(json.dumps(as_dict(outcome)))
+        echo(json.dumps(as_dict(outcome)))
     else:
-        typer.echo(as_table(outcome))
+        print_text(as_table(outcome))
     if not outcome.perfect:
         raise typer.Exit(1)
 
@@ -168,7 +168,7 @@ def tune(
     with opened as (messages, topology):
         result = tuned(detector, per_week, messages, topology, settings)
     if as_json:
-        typer.echo(json.dumps(result.as_dict()))
+        echo(json.dumps(result.as_dict()))
     else:
         for line in tuning_lines(result):
             print_text(line)

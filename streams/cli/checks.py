@@ -13,8 +13,17 @@ from typing import Annotated
 import orjson
 import typer
 
-from streams.cli.options import AsJson, Config, collector_params, load_for, local_instance, spec_of
-from streams.cli.printing import Cell, Output, OutputForm, form_of, print_lines, print_rows, print_text
+from streams.cli.options import (
+    AsJson,
+    Config,
+    collector_params,
+    load_for,
+    local_instance,
+    only_errors,
+    spec_of,
+    starting_text,
+)
+from streams.cli.printing import Cell, Output, OutputForm, echo, form_of, print_lines, print_rows, print_text
 from streams.config.effective import setting_lines
 from streams.config.file_checks import unreadable_files
 from streams.config.settings import Settings, load
@@ -55,7 +64,8 @@ def check(
     if connect:
         instance = local_instance(path, None, os.environ)
         running_here = load_for(instance, path, lambda file, environ: load(file, collector_params(), environ))
-        _connect(settings if instance is None else running_here, is_planned=instance is None)
+        is_planned = instance is None or not instance.bootstrap
+        _connect(settings if is_planned else running_here, is_planned=is_planned)
 
 
 @config.command()
@@ -70,7 +80,7 @@ def show(
     instance = local_instance(config, None, os.environ)
     settings = load_for(instance, config, lambda path, environ: load(path, collector_params(), environ))
     for line in setting_lines(settings, defaults=defaults):
-        typer.echo(line)
+        echo(line)
 
 
 def _collector_problems(settings: Settings) -> Iterator[str]:
@@ -89,6 +99,7 @@ def _collector_problems(settings: Settings) -> Iterator[str]:
 def _connect(settings: Settings, *, is_planned: bool) -> None:
     from streams.report.checkup import connection_checks
 
+    only_errors()
     is_well = True
     for one in connection_checks(settings, is_planned=is_planned):
         is_well &= one.is_well
@@ -155,6 +166,9 @@ def _checks(config: Path | None) -> Iterator[Check]:
             return
     else:
         yield _parts_check(Path(instance.run_dir))
+        if instance.step:
+            yield Check("pipeline", False, starting_text(instance))
+            return
     checks = list(connection_checks(settings))
     yield from checks
     if checks[0].is_well:

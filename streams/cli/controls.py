@@ -274,7 +274,7 @@ def off(
     if found:
         end_all = _end_of(found, actor, reason)
         publish_controls("kill-switch off", settings, end_all, key, no_wait=no_wait, tombstones=over)
-    typer.echo("kill switch off" if found else "kill switch was off")
+    echo("kill switch off" if found else "kill switch was off")
 
 
 @kill_switch.command()

@@ -99,7 +99,8 @@ def findings(
     shown = sorted(found, key=lambda one: (bool(one.parent_id), -one.severity, one.is_closed, -one.started_at_ns))
     planned = {one.id for one in found if is_planned(one, controls, now_ns)}
     marks = {identity: ack.actor or "yes" for identity, ack in acked.items()} | dict.fromkeys(planned, "maintenance")
-    _print_open([one for one in shown if wanted.selects(one, one.id in acked)], len(found), marks, now_ns, form)
+    selected = [one for one in shown if wanted.selects(one, one.id in acked)]
+    _print_open(selected, len(found), marks, now_ns, form, was_open=bool(since))
     if follow:
         asyncio.run(follow_findings(kafka, lambda value, one: _print_revision(value, one, wanted, form)))
 
@@ -116,7 +117,9 @@ def _print_revision(value: bytes, finding: Finding, wanted: FindingFilter, form:
         echo(value) if form is Output.JSON else print_text(finding_line(finding))
 
 
-def _print_open(shown: list[Finding], total: int, marks: Mapping[str, str], now_ns: int, form: Output) -> None:
+def _print_open(
+    shown: list[Finding], total: int, marks: Mapping[str, str], now_ns: int, form: Output, *, was_open: bool
+) -> None:
     header = ["ID", "SEVERITY", "AGE", "CONDITION", "ACK"]
     header += ["STARTED", "SUBJECT", "PARENT", "SUMMARY"] if form is Output.WIDE else ["SUMMARY"]
 
@@ -124,13 +127,14 @@ def _print_open(shown: list[Finding], total: int, marks: Mapping[str, str], now_
         return _cells(finding, marks.get(finding.id, "-"), now_ns, form)
 
     if not total and form is not Output.JSON:
-        typer.echo("nothing is open")
+        echo("nothing was open" if was_open else "nothing is open")
         return
     print_rows(form, shown, codec.to_json, header, cells)
     if form is Output.JSON:
         return
     if len(shown) < total:
-        print_text(f"{total - len(shown)} more are open that these options do not select", err=True)
+        verb = "were" if was_open else "are"
+        print_text(f"{total - len(shown)} more {verb} open that these options do not select", err=True)
 
 
 def _cells(finding: Finding, mark: str, now_ns: int, form: Output) -> list[Cell | str]:

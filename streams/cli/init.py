@@ -1,6 +1,5 @@
 """Defines `railsight init`, which writes the first configuration of a fabric from options or from a terminal."""
 
-import logging
 import os
 import socket
 import sys
@@ -9,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.printing import print_text
+from streams.cli.printing import echo, print_text
 from streams.config.first_configuration import CONFIG, FirstConfiguration, write
 from streams.wire.errors import Misconfigured
 
@@ -56,7 +55,7 @@ def init(
     else:
         first = _asked(cluster)
     for path in write(folder, first, force=force):
-        typer.echo(f"wrote {path}")
+        echo(f"wrote {path}")
     config = folder.absolute() / CONFIG
     has_links = read and _read_devices(folder.absolute(), first)
     if start:
@@ -66,8 +65,8 @@ def init(
         return
     todo = "" if has_links else f" complete {folder.absolute() / 'inventory/links.csv'} (docs/inventory.md), then"
     print_text(f"next:{todo}")
-    typer.echo(f"  railsight config check --config {config} --connect")
-    typer.echo(f"  railsight up --config {config}")
+    echo(f"  railsight config check --config {config} --connect")
+    echo(f"  railsight up --config {config}")
 
 
 def _asked(cluster: str) -> FirstConfiguration:
@@ -77,12 +76,13 @@ def _asked(cluster: str) -> FirstConfiguration:
             "give --gnmi NAME=HOST:PORT, --snmp NAME=HOST or --this-host; without a terminal, init cannot ask"
         )
     cluster = typer.prompt("Name of the fabric", default=cluster)
-    gnmi = _targets(_words("Switches by gNMI, as NAME=HOST:PORT, separated by spaces"))
+    print_text("Several names are separated by spaces; an empty answer means none.")
+    gnmi = _targets(_words("Switches by gNMI, as NAME=HOST:PORT"))
     username = typer.prompt("User by gNMI (empty: none)", default="", show_default=False) if gnmi else ""
     password = typer.prompt("Its password", hide_input=True) if username else ""
     tls = typer.confirm("Do these switches have TLS for gNMI?", default=True) if gnmi else True
-    snmp = _targets(_words("Switches by SNMP v2c, as NAME=HOST, separated by spaces"))
-    hosts = _hosts(_words("Hosts, as NAME, or NAME=HOST where one has an SNMP agent, separated by spaces"))
+    snmp = _targets(_words("Switches by SNMP v2c, as NAME=HOST"))
+    hosts = _hosts(_words("Hosts, as NAME, or NAME=HOST to read it by SNMP"))
     community = typer.prompt("SNMP community", hide_input=True) if snmp or any(hosts.values()) else ""
     here = socket.gethostname()
     this_host = here if typer.confirm(f"Is this machine ({here}) one of the hosts?", default=False) else ""
@@ -102,14 +102,13 @@ def _read_devices(folder: Path, first: FirstConfiguration) -> bool:
     A device that does not answer, or a collector that cannot run, is a line: the configuration stays.
     """
     from streams.cli.inventory import write_draft
-    from streams.cli.options import collector_params, spec_of
+    from streams.cli.options import collector_params, only_errors, spec_of
     from streams.config.settings import load
     from streams.fabric.inventory import read_folder
     from streams.report.inventory_draft import draft_inventory
     from streams.wire.errors import Retry
 
-    # The log lines of a collector are for services, not for a command's output.
-    logging.getLogger("railsight").setLevel(logging.ERROR)
+    only_errors()
     known, facts = read_folder(folder / "inventory"), []
     devices_of = {"gnmi": list(first.gnmi or ()), "snmp": list(first.by_snmp)}
     for name, params in load(folder / CONFIG, collector_params()).collectors.items():
@@ -136,7 +135,7 @@ def _read_devices(folder: Path, first: FirstConfiguration) -> bool:
 
 
 def _words(question: str) -> list[str]:
-    return str(typer.prompt(f"{question} (empty: none)", default="", show_default=False)).split()
+    return str(typer.prompt(question, default="", show_default=False)).split()
 
 
 def _targets(given: list[str] | None) -> dict[str, str]:

@@ -13,7 +13,7 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import Output, OutputForm, form_of, print_rows, print_text, progress
+from streams.cli.printing import Output, OutputForm, echo, form_of, print_rows, print_text, progress
 from streams.fabric.checks import Problem, Tables, find_problems
 from streams.fabric.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
 from streams.fabric.clos import generate as generate_clos
@@ -82,7 +82,7 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
         _print_summary(examined.inventory, folder, "fine", as_json)
         return
     if as_json:
-        typer.echo(orjson.dumps({"inventory": str(folder), "is": "wrong", "problems": _plain(examined.problems)}))
+        echo(orjson.dumps({"inventory": str(folder), "is": "wrong", "problems": _plain(examined.problems)}))
     _print_problems(examined.problems)
     raise typer.Exit(1)
 
@@ -309,6 +309,6 @@ def _print_summary(inventory: Inventory, folder: Path, what: str, as_json: bool)
         "links": len(inventory.links),
     }
     if as_json:
-        typer.echo(orjson.dumps(fields | {"is": what}))
+        echo(orjson.dumps(fields | {"is": what}))
     else:
         print_text(f"{folder}: {what}; {fields['devices']} devices, {fields['links']} links, digest {fields['digest']}")

@@ -44,6 +44,8 @@ EXTRAS = {
     "zstandard": "embedded",
 }
 """The optional modules that commands import, and the extra of the package that has each of them."""
+_SMALLER = {("otlp", "aiohttp"): "otlp", ("clickhouse", "aiohttp"): "embedded"}
+"""The extra of a module that several have, for a command of which all is in that one."""
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 
 
@@ -85,7 +87,9 @@ def main(arguments: Sequence[str] | None = None, build: Callable[[Sequence[str]]
     except Retry as error:
         _refuse(error, 1)
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        module = (error.name or "").partition(".")[0]
+        extra = next((own for (word, name), own in _SMALLER.items() if word in given and name == module), None)
+        extra = extra or EXTRAS.get(module)
         if extra is None:
             raise
         need = f"{error.name} is not installed; pip install 'railsight[{extra}]', or 'railsight[all]' for every command"
@@ -115,7 +119,9 @@ def _print_version(given: bool) -> None:
     if given:
         from importlib.metadata import version
 
-        typer.echo(f"railsight {version('railsight')}")
+        from streams.cli.printing import echo
+
+        echo(f"railsight {version('railsight')}")
         raise typer.Exit
 
 
@@ -148,7 +154,7 @@ def program() -> NoReturn:
     """Run `main` as a process, and end it like the interpreter, but without freeing each object.
 
     A collector of 20 devices took 0.25 CPU seconds for that after its work, which is 3 to 9 s on a machine with a load
-    of 40: longer than a stop may take (docs/supervision.md).
+    of 40: longer than a stop may take (docs/reliability.md).
     """
     ended = SystemExit(0)
     try:

@@ -1,6 +1,7 @@
 """Defines the options that several subcommands share, and loads their settings and the installed collectors."""
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -11,11 +12,10 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from streams.config.absolute_paths import with_absolute_paths
+from streams.config.file_checks import with_absolute_paths
 from streams.config.settings import Settings, load
-from streams.embedded.known_brokers import login_at
-from streams.embedded.running_instances import Instance, running_instances
-from streams.wire.errors import Misconfigured
+from streams.embedded.running_instances import Instance, login_at, running_instances, running_s
+from streams.wire.errors import Misconfigured, Retry
 from streams.wire.topics import LOCALITY, OPERATOR, READER, Access
 
 Config = Annotated[Path | None, typer.Option("--config", help="The configuration file (TOML); default: none.")]
@@ -47,10 +47,20 @@ def settings_of(config: Path | None, bootstrap: str | None = None, part: str = "
     options, the commands for people use this user's running pipeline on this machine.
     """
     instance = local_instance(config, bootstrap, os.environ) if part in _OF_PEOPLE else None
+    if instance is not None and not instance.bootstrap:
+        raise Retry(f"{starting_text(instance)}; run the command again")
     settings = load_for(
         instance, config, lambda path, environ: load_with_login(bootstrap, environ, lambda all_: load(path, None, all_))
     )
     return settings.model_copy(update={"kafka": settings.kafka.of_part(part)}) if part else settings
+
+
+def starting_text(instance: Instance) -> str:
+    """Return what a pipeline does before all its parts run, and since when."""
+    return (
+        f"`railsight {instance.command}` (process {instance.pid}) {instance.step} since {running_s(instance):.0f} s;"
+        f" its logs are in {instance.run_dir}"
+    )
 
 
 def load_for(
@@ -100,6 +110,11 @@ def load_with_login(
 
 
 GROUP = "railsight.collectors"
+
+
+def only_errors() -> None:
+    """Drop the log lines of a collector that a command runs once: they are for services, not for its output."""
+    logging.getLogger("railsight").setLevel(logging.ERROR)
 
 
 def installed_collectors() -> dict[str, EntryPoint]:

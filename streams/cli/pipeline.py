@@ -47,8 +47,9 @@ def up(
 
 
 def _settings_of_running(config: Path) -> Settings | None:
-    """Return the settings for commands that read this pipeline, or None until its servers run."""
-    return None if local_instance(config, None, os.environ) is None else settings_of(config, None, READER)
+    """Return the settings for commands that read this pipeline, or None until its parts run."""
+    instance = local_instance(config, None, os.environ)
+    return None if instance is None or instance.step else settings_of(config, None, READER)
 
 
 _FOLLOW_S = 0.2

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
-from streams.wire.bounds import clean
+from streams.instrument.text import clean
 from streams.wire.models import Severity
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def print_rows(
     elif found or not empty:
         print_table(header, map(cells, found), form)
     else:
-        typer.echo(empty)
+        print_text(empty)
 
 
 def table_lines(
@@ -183,7 +183,7 @@ class Bar:
     def echo(self, line: str | bytes) -> None:
         """Print one line of the result, without the bar."""
         self._shown.stop()
-        typer.echo(line)
+        echo(line)
         self._shown.start()
 
     def counted(self, items: Iterable[_Item], noun: str) -> Iterator[_Item]:

@@ -15,12 +15,12 @@ import typer
 from streams.cli.options import Config, WithoutSandbox, collector_access, collector_params, settings_of
 from streams.cli.printing import fail, print_text
 from streams.config.settings import load
-from streams.embedded import known_brokers
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
 from streams.embedded.clickhouse.params import WITHOUT_SANDBOX
 from streams.embedded.directories import data_directory
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.passwords import read_password
+from streams.embedded.running_instances import forget_broker, record_broker
 from streams.runtime.access_admin import BrokerLogin, create_users, secure
 from streams.runtime.acl import accesses
 from streams.runtime.foreground import foreground
@@ -91,11 +91,11 @@ def _known(bootstrap: str, login: BrokerLogin | None) -> Iterator[None]:
     if login is None:
         yield
         return
-    known_brokers.record(bootstrap, login.settings())
+    record_broker(bootstrap, login.settings())
     try:
         yield
     finally:
-        known_brokers.forget(bootstrap)
+        forget_broker(bootstrap)
 
 
 def _address(kafka: EmbeddedKafka, login: BrokerLogin | None, as_json: bool) -> str:

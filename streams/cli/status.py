@@ -4,13 +4,14 @@ import asyncio
 import os
 import time
 from contextlib import closing
-from pathlib import Path
+from dataclasses import replace
+from math import inf
 from typing import Annotated
 
 import orjson
 import typer
 
-from streams.cli.options import AsJson, Bootstrap, Config, local_instance, settings_of
+from streams.cli.options import AsJson, Bootstrap, Config, local_instance, settings_of, starting_text
 from streams.cli.printing import Cell, Output, OutputForm, form_of, print_rows, print_text
 from streams.embedded.running_instances import running_s
 from streams.instrument.text import format_duration, format_time
@@ -36,6 +37,7 @@ _COLORS = {
     SourceState.SILENT: typer.colors.RED,
     SourceState.ENDED: typer.colors.BRIGHT_BLACK,
     SourceState.NO_COLLECTOR: typer.colors.YELLOW,
+    SourceState.WAITING: typer.colors.YELLOW,
 }
 
 
@@ -55,6 +57,9 @@ def status(
     Examples: `railsight status`, `railsight status --problems`, `railsight status -o json | jq .error`.
     """
     settings, now_ns = settings_of(config, bootstrap, READER), time.time_ns()
+    instance = local_instance(config, bootstrap, os.environ)
+    if instance is not None and instance.step:
+        raise Retry(f"waiting: {starting_text(instance)}; run `railsight status` again")
     statuses = asyncio.run(read_statuses(settings.kafka))
     inventory = asyncio.run(inventory_in_effect(settings.kafka, now_ns))
     newest: dict[tuple[str, str], int] = {}
@@ -66,12 +71,12 @@ def status(
         except (Retry, Misconfigured) as error:
             reason = str(error).splitlines()[0]
             print_text(f"railsight status: times of readings are up to a minute old: {reason}", err=True)
-    rows = source_rows(statuses, inventory, now_ns, newest)
+    waited_s = inf if instance is None else running_s(instance)
+    rows = awaited(source_rows(statuses, inventory, now_ns, newest), waited_s)
     bad = [row for row in rows if row.has_problem]
     shown = bad if only_problems else rows
     _print(shown, now_ns, form_of(output, as_json))
-    waited_s = started_s_ago(config, bootstrap)
-    if (bad or not rows) and waited_s is not None and waited_s < FIRST_READINGS_S:
+    if (bad or not rows) and waited_s < FIRST_READINGS_S:
         print_text(waiting_text(waited_s), err=True)
     elif form_of(output, as_json) is not Output.JSON:
         if not shown:
@@ -84,10 +89,11 @@ def status(
         raise typer.Exit(1)
 
 
-def started_s_ago(config: Path | None, bootstrap: str | None) -> float | None:
-    """Return the age of the pipeline that runs here, in seconds; None without one."""
-    instance = local_instance(config, bootstrap, os.environ)
-    return None if instance is None else running_s(instance)
+def awaited(rows: list[SourceRow], waited_s: float) -> list[SourceRow]:
+    """Return the rows; until first readings are due, a device without a source is waited for."""
+    if waited_s >= FIRST_READINGS_S:
+        return rows
+    return [replace(row, state=SourceState.WAITING) if row.state is SourceState.NO_COLLECTOR else row for row in rows]
 
 
 def waiting_text(waited_s: float) -> str:

@@ -147,9 +147,9 @@ def explained_alert(alert: Alert) -> Alert:
 
 
 def build_annotations(
-    finding: Finding, params: NotifyParams, no_page: str = "", others: Sequence[Finding] = ()
+    finding: Finding, params: NotifyParams, no_page: str = "", others: Sequence[Finding] = (), joined: int = 0
 ) -> dict[str, str]:
-    """Return the annotations as plain text, without empty annotations; `no_page` is why it pages no more."""
+    """Return the annotations as plain text, without empty annotations; the other arguments are those of page_text()."""
     summary = finding.summary or f"{finding.condition.slug} on {finding.subject.id}"
     if finding.status is Status.RETRACTED:
         summary = f"Retracted: {summary}"
@@ -159,6 +159,7 @@ def build_annotations(
         "summary": f"No page any more, {no_page}: {summary}" if no_page else summary,
         "severity": finding.severity.name.lower(),
         "started_at": rfc3339(finding.started_at_ns),
+        "joined": str(len(others) or ""),
         "parent_id": finding.parent_id,
         "cause": finding.cause.label,
         "evidence": _evidence(finding, params.evidence_lines),
@@ -172,7 +173,7 @@ def build_annotations(
         "dashboard_url": board,
     }
     shown = {name: value if name in _LINKS else without_markup(value) for name, value in annotations.items() if value}
-    text = without_markup(page_text(finding, steps, no_page, others))
+    text = without_markup(page_text(finding, steps, no_page, others, joined))
     return shown | {"page": "\n".join([text, *_link_lines({"Board": board, "Runbook": runbook})])}
 
 

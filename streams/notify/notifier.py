@@ -37,7 +37,7 @@ from streams.notify.params import NotifyParams
 from streams.notify.remediation_alerts import RemediationAlerts
 from streams.notify.shared_pages import SharedPages, Standing
 from streams.notify.watchdog import WATCHDOG, Watchdog
-from streams.wire.control_scope import is_active, subject_names
+from streams.wire.control_scope import silencing_control
 from streams.wire.models import Control, ControlKind, Finding, Progress, Remediation, RemediationResult, Severity
 
 _NS = 1_000_000_000
@@ -244,10 +244,26 @@ class Notifier:
         since_ns = self._pageable_since_ns.get(finding.id)
         if since_ns is None or self._now_ns - since_ns < self._hold_ns:
             return Standing.NOT
-        control = silencing_control(finding, self._controls.values(), self._now_ns)
+        control = self._silencing_control(finding, self._now_ns)
         if control is None:
             return Standing.PAGES
         return Standing.ACKNOWLEDGED if control.kind is ControlKind.ACKNOWLEDGE else Standing.NOT
+
+    def _silencing_control(self, finding: Finding, now_ns: int) -> Control | None:
+        """Return the control that prevents a finding from paging; a maintenance must cover all that it represents.
+
+        The root of a group pages for CRITICAL members of its own condition, which began with it and not because of it.
+        """
+        control = silencing_control(finding, self._controls.values(), now_ns)
+        if control is None or control.kind is not ControlKind.MAINTENANCE:
+            return control
+        members = (self._open[identity] for identity in self._children.get(finding.id, ()))
+        is_whole = all(
+            silencing_control(member, self._controls.values(), now_ns)
+            for member in members
+            if member.condition is finding.condition and member.severity is Severity.CRITICAL and not member.shadow
+        )
+        return control if is_whole else None
 
     def _schedule(self, identity: str, posted: Mapping[Identity, _Posted], now_ns: int) -> None:
         """Set the timer of a subject with nothing to post: the end of its hold or the repetition of its alert."""
@@ -275,6 +291,9 @@ class Notifier:
         if finding.revision <= self._revision(finding.id):
             return
         self._to_evaluate[finding.id] = None
+        for known in (finding, self._open.get(finding.id)):
+            if known is not None and known.parent_id in self._pageable_since_ns:
+                self._to_evaluate[known.parent_id] = None
         if finding.is_closed:
             before = self._open.pop(finding.id, None)
             self._close(finding.id, finding.revision, finding, finding.resolved_at_ns or arrived_ns)
@@ -375,7 +394,9 @@ class Notifier:
         _, last, at_ns = self._closed.get(alert.labels.get("finding_id", ""), (0, None, now_ns))
         if alert.labels.get("kind") == "remediation":
             last, at_ns = None, now_ns
-        annotations = build_annotations(last, self.params) if last is not None else None
+        known = alert.annotations.get("joined", "")
+        joined = int(known) if known.isdecimal() else 0
+        annotations = build_annotations(last, self.params, joined=joined) if last is not None else None
         if (finding := self._open.get(alert.labels.get("finding_id", ""))) and alert.labels.get("kind") == "page":
             annotations = build_annotations(finding, self.params, self._why_no_page(finding, now_ns))
         # A device's clock may be ahead of ours and must not delay the end.
@@ -383,7 +404,7 @@ class Notifier:
 
     def _why_no_page(self, finding: Finding, now_ns: int) -> str:
         """Return why an open finding does not page now."""
-        if (control := silencing_control(finding, self._controls.values(), now_ns)) is not None:
+        if (control := self._silencing_control(finding, now_ns)) is not None:
             by = f" by {control.actor}" if control.actor else ""
             return f"acknowledged{by}" if control.kind is ControlKind.ACKNOWLEDGE else "in maintenance"
         if finding.severity is not Severity.CRITICAL:
@@ -396,21 +417,3 @@ def _subject_of(alert: Alert) -> str:
     if alert.labels.get("kind") == "watchdog":
         return WATCHDOG
     return alert.labels.get("remediation_id") or alert.labels.get("finding_id", "")
-
-
-def silencing_control(finding: Finding, controls: Iterable[Control], now_ns: int) -> Control | None:
-    """Return an active control that prevents this finding from paging; one of a job only if it affects no other."""
-    jobs = finding.blast_radius.jobs if finding.blast_radius is not None else ()
-    names = subject_names(finding.subject) | {f"job:{job}" for job in jobs if len(jobs) == 1}
-    return next((one for one in controls if is_active(one, now_ns) and _covers(one, finding, names)), None)
-
-
-def _covers(control: Control, finding: Finding, names: frozenset[str]) -> bool:
-    match control.kind:
-        case ControlKind.ACKNOWLEDGE:
-            # Applies to one finding only: an acknowledgement of everything would stop all paging without an end.
-            return control.subject_id == finding.id
-        case ControlKind.MAINTENANCE:
-            return control.subject_id in ("", finding.id) or control.subject_id in names
-        case _:
-            return False

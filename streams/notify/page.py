@@ -43,9 +43,10 @@ def extent_of(finding: Finding, joins: int = 0) -> Extent:
     return Extent(len(radius.hosts), len(radius.jobs), radius.capacity_lost_ratio or 0.0, joins)
 
 
-def page_text(finding: Finding, steps: str, no_page: str = "", others: Sequence[Finding] = ()) -> str:
-    """Return the text; `steps` are those of the runbook, `no_page` the reason why an open finding pages no more, and
-    `others` the findings that have joined the page.
+def page_text(finding: Finding, steps: str, no_page: str = "", others: Sequence[Finding] = (), joined: int = 0) -> str:
+    """Return the text; `steps` are those of the runbook, and `no_page` the reason why an open finding pages no more.
+
+    `others` are the findings that have joined the page, `joined` their number where the page of a closed finding ends.
     """
     summary = finding.summary or finding.condition.slug
     summary = in_past(summary) if finding.resolved_at_ns else summary
@@ -56,8 +57,11 @@ def page_text(finding: Finding, steps: str, no_page: str = "", others: Sequence[
         f"Since: {format_time(finding.started_at_ns)}",
         *_also_lines(finding, others),
     ]
+    if joined:
+        faults = "1 more such fault" if joined == 1 else f"{joined} more such faults"
+        lines.append(f"Also: its page had {faults}; each that is still open gets a page of its own")
     if finding.cause not in (Cause.CAUSE_UNSPECIFIED, Cause.UNKNOWN):
-        lines.append(f"Cause: {finding.cause.label}")
+        lines.append(f"Cause: {finding.cause.label.replace('_', ' ')}")
     if not finding.is_closed and not no_page:
         if first := first_step(finding, steps):
             lines.append(f"First: {first}")
@@ -101,6 +105,7 @@ def where(subject: Subject) -> str:
         "" if subject.plane is None else f"plane {subject.plane}",
         "" if any(end.device == subject.pod for end in _ends(subject)) else subject.pod,
         subject.site and f"site {subject.site}",
+        subject.location,
     ]
     return ", ".join(one for one in place if one)
 

@@ -13,11 +13,11 @@ import orjson
 
 from streams.config.kafka import KafkaSettings
 from streams.detect.detectors import DETECTORS
+from streams.detect.evidence.subjects import subject_ends
 from streams.fabric.catalogue import BY_NAME, Metric
 from streams.instrument.text import format_time
 from streams.report.records import findings_by_id_prefix, latest_revisions, remediations_of
-from streams.report.render import finding_report
-from streams.report.time_line import time_line
+from streams.report.render import decision_reason, finding_report, revision_moments, state_name, unchanged_line
 from streams.store.clickhouse import ClickHouse, QueryClient
 from streams.store.queries import finding_queries
 from streams.store.queries.finding_queries import EventRow, ReadingRow, group_by_lane, query_events, query_readings
@@ -25,6 +25,37 @@ from streams.store.queries.job_history import port_aliases
 from streams.wire import codec
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Evidence, Finding, Remediation
+
+Moment = tuple[int, str, str]
+"""Time, source and text."""
+PortEvents = tuple[str, Sequence[EventRow]]
+"""The name of a port or device, and its events."""
+
+
+def time_line(
+    revisions: Sequence[Finding],
+    children: Iterable[Finding],
+    remediations: Iterable[Remediation],
+    events: Iterable[PortEvents],
+) -> Iterator[str]:
+    """Yield a line for each moment, oldest first; moments of the same time keep the order of their causes."""
+    changes, unchanged = revision_moments(revisions)
+    moments: list[Moment] = []
+    for place, rows in events:
+        moments += [(row.at_ns, place, f"{row.kind}  {row.detail or row.code or ''}".rstrip()) for row in rows]
+    moments += [(at_ns, "finding", text) for at_ns, text in changes]
+    for child in children:
+        moments.append((child.started_at_ns, "child", f"{child.condition.slug} {child.subject.id} begins"))
+        if child.resolved_at_ns is not None:
+            moments.append((child.resolved_at_ns, "child", f"{child.condition.slug} {child.subject.id} is over"))
+    for one in remediations:
+        text = f"{one.action.name} {state_name(one)}  {decision_reason(one)}".rstrip()
+        moments.append((one.decided_at_ns or 0, "decision", text))
+    width = max((len(source) for _, source, _ in moments), default=0)
+    for at_ns, source, text in sorted(moments, key=lambda one: one[0]):
+        yield f"    {format_time(at_ns or None)}  {source:<{width}}  {text}"
+    yield from unchanged_line(unchanged)
+
 
 _MAX_ROWS = 10
 """The limit of printed readings inside the window, half of them from each end; the readings between are counted."""
@@ -78,12 +109,11 @@ def evidence_tables(client: QueryClient, finding: Finding) -> list[EvidenceTable
 
 
 def _requested_windows(finding: Finding) -> Iterator[tuple[str, str, Metric | None, tuple[int, int]]]:
-    ends = [end for end in (finding.subject.a, finding.subject.z) if end is not None]
     until_ns = finding.resolved_at_ns or finding.observed_at_ns
     for evidence in finding.evidence or (Evidence(""),):
         window = evidence.window_start_ns or finding.started_at_ns, evidence.window_end_ns or until_ns
         metric = BY_NAME.get(evidence.metric, _DEFAULT_METRIC.get(finding.condition))
-        for end in (evidence.at,) if evidence.at is not None else ends:
+        for end in (evidence.at,) if evidence.at is not None else subject_ends(finding.subject):
             yield end.device, end.port, metric, (min(window), max(window))
 
 

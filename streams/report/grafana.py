@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from streams.instrument.shipped import shipped
+from streams.store.users import CONDITION_CACHE
 from streams.wire.errors import Misconfigured, Retry
 
 BOARDS = shipped("dashboards/json")
@@ -47,6 +48,7 @@ class BoardReader:
                 "protocol": "http", "secure": is_secure, "host": address.hostname,
                 "port": address.port or (8443 if is_secure else 8123), "username": self.user,
                 "defaultDatabase": self.database, "dialTimeout": "10", "queryTimeout": "30",
+                "customSettings": [{"setting": CONDITION_CACHE, "value": "0"}],
             },
             "secureJsonData": {"password": self.password},
         }  # fmt: skip

@@ -18,8 +18,7 @@ from streams.fabric.ids import Port
 from streams.fabric.inventory import Device, Inventory, Link
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.locality.groups import natural_key
-from streams.report.nic_planes import NicPlace, nic_places
-from streams.report.nvlink_domains import nvlink_domains
+from streams.report.reported_places import NicPlace, nic_places, nvlink_domains
 from streams.wire.models import Facts, Source
 
 _SEPARATOR = re.compile(r"[-_.]")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from streams.config.kafka import KafkaSettings
+from streams.detect.fabric_side import devices_of
 from streams.report.records import current_controls, open_findings
 from streams.runtime.topic_io import publish
-from streams.wire.control_scope import has_ended, is_active, subject_names
+from streams.wire.control_scope import has_ended, silencing_control
 from streams.wire.errors import Retry
 from streams.wire.models import Control, ControlKind, Finding, Severity
 from streams.wire.topics import CONTROLS, Record, encode
@@ -39,10 +40,9 @@ class FindingFilter:
         if self.unacknowledged and acknowledged:
             return False
         radius = finding.blast_radius
-        ends = [end.device for end in (finding.subject.a, finding.subject.z) if end is not None]
         return (
             _matches(self.condition, [finding.condition.slug])
-            and _matches(self.device, [*ends, *(radius.hosts if radius else ())])
+            and _matches(self.device, [*devices_of(finding), *(radius.hosts if radius else ())])
             and _matches(self.job, radius.jobs if radius else ())
         )
 
@@ -57,12 +57,13 @@ def acknowledgements(controls: Iterable[Control], now_ns: int) -> dict[str, Cont
 
 
 def is_planned(finding: Finding, controls: Iterable[Control], now_ns: int) -> bool:
-    """Return whether a maintenance, of the inventory or of a control that is in force, covers a finding."""
-    names = subject_names(finding.subject) | {"", finding.id}
-    return bool(finding.shadow) or any(
-        control.kind is ControlKind.MAINTENANCE and is_active(control, now_ns) and control.subject_id in names
-        for control in controls
-    )
+    """Return whether a maintenance, of the inventory or of a control, covers a finding.
+
+    Of an open finding it is in force now; of one that is over it was in force at its start and at its end.
+    """
+    own = [control for control in controls if control.kind is ControlKind.MAINTENANCE]
+    times = (now_ns,) if finding.resolved_at_ns is None else (finding.started_at_ns, finding.resolved_at_ns)
+    return bool(finding.shadow) or all(silencing_control(finding, own, at_ns) for at_ns in times)
 
 
 def _matches(pattern: str, values: Iterable[str]) -> bool:

@@ -40,6 +40,8 @@ def _identity(finding: Finding, revisions: int) -> Iterator[str]:
     yield f"  id           {finding.id} (revision {revisions} of this episode{', final' if finding.final else ''})"
     yield f"  condition    {finding.condition.slug}, {finding.severity.name}, {finding.status.name}"
     yield f"  subject      {finding.subject.id}"
+    if finding.subject.location:
+        yield f"  where        {finding.subject.location}"
     yield f"  started      {format_time(finding.started_at_ns)}, detected {format_time(finding.detected_at_ns)}"
     if finding.resolved_at_ns is not None:
         duration = format_duration(finding.resolved_at_ns - finding.started_at_ns)
@@ -108,9 +110,7 @@ def _decision_reason(remediation: Remediation) -> str:
     """Return the binding guard with its numbers, else the reason."""
     if not remediation.constraint:
         return f": {remediation.reason}" if remediation.reason else ""
-    numbers = _numbers(("observed", remediation.constraint_observed), ("limit", remediation.constraint_limit))
-    reason = f"; {remediation.reason}" if remediation.reason else ""
-    return f": {remediation.constraint}{numbers}{reason}"
+    return f": {_constraint(remediation)}{f'; {remediation.reason}' if remediation.reason else ''}"
 
 
 def _impact(finding: Finding) -> Iterator[str]:

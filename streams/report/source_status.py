@@ -53,6 +53,8 @@ class SourceState(StrEnum):
     """The collector ended gracefully, or no longer has this target."""
     NO_COLLECTOR = "no collector"
     """A device of the inventory without any source."""
+    WAITING = "waiting"
+    """The same right after the start of the pipeline, before its first readings are due."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
+from streams.instrument.text import clean
 from streams.notify.alert import allowed_link, rfc3339, without_markup
 from streams.notify.params import NotifyParams
-from streams.wire.bounds import clean
 from streams.wire.errors import Reject
 from streams.wire.models import Action, Cause, Endpoint, Remediation, RemediationState, RepairStep
 from streams.wire.models import RemediationState as State

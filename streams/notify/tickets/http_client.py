@@ -13,8 +13,8 @@ from typing import Any, Self
 import aiohttp
 import orjson
 
+from streams.instrument.text import clean
 from streams.notify.tickets.params import TicketParams
-from streams.wire.bounds import clean
 from streams.wire.errors import Busy, Misconfigured, Reject, Retry
 
 

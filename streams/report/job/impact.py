@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from streams.detect.detector import JobDomain
 from streams.detect.detectors import DETECTORS
+from streams.detect.fabric_side import devices_of
 from streams.fabric.intervals import intersect, merge_intervals, overlaps_any, total_length
 from streams.report.job.footprint import JobFootprint
 from streams.wire.models import Cause, Condition, Finding, Severity
@@ -98,8 +99,7 @@ def _impact(footprint: JobFootprint, finding: Finding) -> Impact | None:
     # A finding without a duration still occurs at one time.
     occurred = begin, max(end, begin + 1)
     radius = finding.blast_radius
-    ends = [end_.device for end_ in (finding.subject.a, finding.subject.z) if end_ is not None]
-    affected = {*ends, *(radius.hosts if radius else ())} & footprint.allocations.keys()
+    affected = {*devices_of(finding), *(radius.hosts if radius else ())} & footprint.allocations.keys()
     hosts = tuple(sorted(host for host in affected if overlaps_any(footprint.allocations[host], occurred)))
     allocated = merge_intervals(interval for intervals in footprint.allocations.values() for interval in intervals)
     if not overlaps_any(allocated, occurred):

@@ -65,7 +65,8 @@ def _device(number: int, device: Device) -> _Json:
     return _object("device", number, device.name) | {
         "device_type": {"manufacturer": _named(device.vendor), "model": device.model} if has_type else None,
         "role": {"name": device.kind, "slug": device.kind}, "tenant": _named(device.tenant),
-        "serial": device.serial, "site": _named(device.site), "status": {"value": "active", "label": "Active"},
+        "serial": device.serial, "site": _named(device.site), "rack": _named(device.rack),
+        "status": {"value": "active", "label": "Active"},
         "custom_fields": _custom(
             tier=device.tier, pod=device.pod, plane=device.plane, gpus=device.gpus, id=device.id,
             firmware=device.firmware, team=device.team,
@@ -78,7 +79,7 @@ def _device(number: int, device: Device) -> _Json:
 def _cable(number: int, link: Link, a: list[_Json], b: list[_Json]) -> _Json:
     return {
         "id": number, "url": f"/api/dcim/cables/{number}/", "display": f"#{number}", "a_terminations": a,
-        "b_terminations": b, "status": {"value": "connected", "label": "Connected"}, "label": "",
+        "b_terminations": b, "status": {"value": "connected", "label": "Connected"}, "label": link.label,
         "custom_fields": _custom(rail=link.rail, plane=link.plane, id=link.id), "tags": [],
     }  # fmt: skip
 

@@ -74,6 +74,19 @@ class NetboxObject(BaseModel):
         return next((value.strip() for name, _, value in found if name.strip().lower() == column), None)
 
 
+class Related(BaseModel):
+    """A related object, reduced to its id."""
+
+    id: int
+
+
+class Chassis(Related):
+    """Several devices with one control plane, which the master reports."""
+
+    name: _Text = ""
+    master: Related | None = None
+
+
 class DeviceObject(NetboxObject):
     """An object of /api/dcim/devices/. NetBox before 3.6 has `device_role` in place of `role`."""
 
@@ -82,19 +95,17 @@ class DeviceObject(NetboxObject):
     device_type: DeviceType | None = None
     tenant: Named | None = None
     site: Named | None = None
+    rack: Named | None = None
+    position: float | None = None
     serial: _Text = ""
-
-
-class Related(BaseModel):
-    """A related object, reduced to its id."""
-
-    id: int
+    virtual_chassis: Chassis | None = None
 
 
 class InterfaceObject(NetboxObject):
     """An object of /api/dcim/interfaces/; `speed` is in kbit/s."""
 
     name: str
+    label: _Text = ""
     device: Related
     type: Choice | None = None
     speed: Annotated[int, Field(ge=1)] | None = None
@@ -125,6 +136,7 @@ class CableObject(NetboxObject):
     a_terminations: list[Termination]
     b_terminations: list[Termination]
     status: Choice | None = None
+    label: _Text = ""
 
     @model_validator(mode="before")
     @classmethod

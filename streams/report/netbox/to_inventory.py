@@ -63,27 +63,30 @@ class _Conversion:
     def __init__(self, exports: Exports, gpus_per_host: int) -> None:
         self._exports, self._gpus = exports, gpus_per_host
         self._doubts: list[Doubt] = []
-        self._unnamed: set[int] = set()
+        self._left_out: dict[int, str] = {}
+        """Devices of the fabric that are left out, each with the reason."""
 
     def run(self) -> Draft:
         if not self._exports.devices:
             raise Misconfigured("no device in the exports; give one of /api/dcim/devices/ too")
         kinds = {number: _kind(found) for number, found in self._exports.devices.items()}
+        self._join_chassis()
         cabled = [each for each in self._cabled() if self._is_of_fabric(each, kinds)]
         linked = {number for each in cabled for number in each.device_ids}
         chosen = {
             number: found
             for number, found in self._exports.devices.items()
-            if kinds[number] and (number in linked or found.object.column("tier")) and self._is_named(number, found)
+            if kinds[number] and (number in linked or found.object.column("tier"))
         }
-        cabled = [each for each in cabled if chosen.keys() >= set(each.device_ids) or self._is_left_out(each, chosen)]
+        self._leave_out(chosen)
+        chosen = {number: found for number, found in chosen.items() if number not in self._left_out}
+        cabled = [each for each in cabled if chosen.keys() >= set(each.device_ids) or self._has_doubt(each)]
         if not chosen:
             raise Misconfigured(
                 f"no host or switch with a link among {len(kinds)} devices and {len(self._exports.cables)} cables; "
                 f"give the exports of interfaces and cables too, and set {PREFIX}kind where a role has no kind"
             )
         self._doubt_left_out(chosen)
-        _check_names(chosen.values())
         hosts = {found.object.name for number, found in chosen.items() if kinds[number] == "host"}
         edges = [self._edge(each) for each in cabled]
         _check_ports(cabled, edges)
@@ -94,17 +97,48 @@ class _Conversion:
         guesses = (each for each in structure.doubts if each.column != "tier" or each.row not in given)
         return Draft(Inventory(devices=devices, links=links), sorted_doubts([*self._doubts, *guesses]))
 
-    def _is_named(self, number: int, found: Found[DeviceObject]) -> bool:
-        """Return whether a device has a name; add a doubt if it has none."""
-        if not found.object.name:
-            self._unnamed.add(number)
-            self._doubt("devices", f"NetBox device {number}", "name", "left out: it has no name; name it in NetBox")
-        return bool(found.object.name)
+    def _join_chassis(self) -> None:
+        """Give the interfaces of a virtual chassis to its master, which reports them, unless their names are equal."""
+        devices = self._exports.devices
+        ports: dict[int, list[InterfaceObject]] = defaultdict(list)
+        for interface in self._exports.interfaces.values():
+            ports[interface.object.device.id].append(interface.object)
+        for number, found in devices.items():
+            chassis = found.object.virtual_chassis
+            master = devices.get(chassis.master.id) if chassis is not None and chassis.master is not None else None
+            if chassis is None or master is None or master is found:
+                continue
+            own = {each.name for each in ports[number] if not each.mgmt_only}
+            if own and own.isdisjoint(each.name for each in ports[master.object.id]):
+                for each in ports.pop(number):
+                    each.device.id = master.object.id
+                    ports[master.object.id].append(each)
+                self._left_out[number] = f"it is a member of virtual chassis {chassis.name or chassis.id}"
+                name, reported = found.object.name or f"NetBox device {number}", master.object.name
+                self._doubt("devices", name, "", f"joined with {reported}, the master of its virtual chassis")
 
-    def _is_left_out(self, each: _Cabled, chosen: Mapping[int, Found[DeviceObject]]) -> bool:
-        """Add a doubt for a cable to a device without a name; return False."""
-        (number, *_) = (number for number in each.device_ids if number not in chosen)
-        self._doubt_cable(each.cable, f"NetBox device {number} has no name")
+    def _leave_out(self, chosen: Mapping[int, Found[DeviceObject]]) -> None:
+        """Mark devices without a name of their own, by which telemetry would name them."""
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for number, found in chosen.items():
+            numbers[found.object.name].append(number)
+        for name, same in numbers.items():
+            sites = ", ".join(f"{number} of site {_name(chosen[number].object.site) or 'unknown'}" for number in same)
+            for number in same:
+                if not name:
+                    self._left_out[number] = "has no name"
+                    reason = "left out: it has no name; name it in NetBox"
+                elif len(same) > 1:
+                    self._left_out[number] = f"has the name {name}, as another one has"
+                    reason = f"left out: devices {sites} have the name {name}; rename one, or export one site"
+                else:
+                    continue
+                self._doubt("devices", f"NetBox device {number}", "name", reason)
+
+    def _has_doubt(self, each: _Cabled) -> bool:
+        """Add a doubt for a cable to a device that is left out; return False."""
+        (number, *_) = (number for number in each.device_ids if number in self._left_out)
+        self._doubt_cable(each.cable, f"NetBox device {number} {self._left_out[number]}")
         return False
 
     def _doubt(self, table: str, row: str, column: str, reason: str) -> None:
@@ -117,7 +151,9 @@ class _Conversion:
         for found in self._exports.cables.values():
             for each in self._ends(found, used):
                 pair = frozenset((each.a.object.id, each.z.object.id))
-                if pair not in seen and not (each.a.object.mgmt_only or each.z.object.mgmt_only):
+                if len(set(each.device_ids)) == 1:
+                    self._doubt_cable(found, f"both its ends are at {self._port_name(each.a).partition('/')[0]}")
+                elif pair not in seen and not (each.a.object.mgmt_only or each.z.object.mgmt_only):
                     seen.add(pair)
                     yield each
 
@@ -130,25 +166,32 @@ class _Conversion:
         if status not in _INSTALLED:
             self._doubt_cable(found, f"its status is {status}")
             return ()
-        a, z = ([self._interface(found, each.object_id) for each in end if each.object_type == INTERFACE]
+        absent = [each.object_id for end in ends for each in end
+                  if each.object_type == INTERFACE and not self._has(each.object_id)]  # fmt: skip
+        if absent:
+            self._doubt_cable(found, f"it ends at interface {absent[0]}, which with its device is in no file; give the "
+                                     "exports of interfaces and devices without a filter")  # fmt: skip
+            return ()
+        a, z = ([self._exports.interfaces[each.object_id] for each in end if each.object_type == INTERFACE]
                 for end in ends)  # fmt: skip
         _check_used(found, [*a, *z], used)
         if not a or not z:
             near = a or z
-            far = self._behind_patch_panels(found, near)
-            if not far:
+            far = [each.object.far_interface or 0 for each in near]
+            if not all(map(self._has, far)):
                 other = next((each.object_type for end in ends for each in end if each.object_type != INTERFACE),
                              "nothing")  # fmt: skip
                 self._doubt_cable(found, f"it leads from an interface to {other}, and NetBox has no path from "
                                          "there to another interface; add the link by hand")  # fmt: skip
                 return ()
-            a, z = (near, far) if a else (far, near)
+            pairs = zip(near, map(self._exports.interfaces.__getitem__, far), strict=True)
+            return [_Cabled(found, *(pair if a else reversed(pair))) for pair in pairs]
         if len(a) == len(z) == 1:
             return (_Cabled(found, a[0], z[0]),)
         by_id = {each.object.id: each for each in z}
-        pairs = [(each, by_id.pop(each.object.far_interface or 0, None)) for each in a]
-        if not by_id and all(far is not None for _, far in pairs):
-            return [_Cabled(found, each, far) for each, far in pairs if far is not None]
+        traced = [(each, by_id.pop(each.object.far_interface or 0, None)) for each in a]
+        if not by_id and all(far is not None for _, far in traced):
+            return [_Cabled(found, each, far) for each, far in traced if far is not None]
         names = " with ".join(", ".join(map(self._port_name, end[:_SHOWN])) for end in (a, z))
         joined = f"it joins {len(a)} with {len(z)} interfaces ({names}), and NetBox traces no pairs"
         self._doubt_cable(
@@ -159,13 +202,6 @@ class _Conversion:
     def _port_name(self, found: Found[InterfaceObject]) -> str:
         return f"{self._exports.devices[found.object.device.id].object.name}/{found.object.name}"
 
-    def _behind_patch_panels(
-        self, cable: Found[CableObject], near: Sequence[Found[InterfaceObject]]
-    ) -> list[Found[InterfaceObject]]:
-        """Return the far interface of the path that begins with this cable; empty without a path or with several."""
-        number = near[0].object.far_interface if len(near) == 1 else None
-        return [] if number is None else [self._interface(cable, number)]
-
     def _is_of_fabric(self, each: _Cabled, kinds: Mapping[int, str]) -> bool:
         """Return whether both ends are hosts or switches; mark the cable if only one is."""
         outside = [number for number in each.device_ids if not kinds[number]]
@@ -174,15 +210,10 @@ class _Conversion:
             self._doubt_cable(each.cable, f"{name} is no host or switch")
         return not outside
 
-    def _interface(self, cable: Found[CableObject], number: int) -> Found[InterfaceObject]:
+    def _has(self, number: int) -> bool:
+        """Return whether an interface and its device are in the exports."""
         interface = self._exports.interfaces.get(number)
-        if interface is None:
-            raise cable.error(f"ends at interface {number}, which is in no file; give the export of "
-                              "/api/dcim/interfaces/ without a filter")  # fmt: skip
-        if interface.object.device.id not in self._exports.devices:
-            raise interface.error(f"is of device {interface.object.device.id}, which is in no file; give the export of "
-                                  "/api/dcim/devices/ without a filter")  # fmt: skip
-        return interface
+        return interface is not None and interface.object.device.id in self._exports.devices
 
     def _doubt_cable(self, found: Found[CableObject], reason: str) -> None:
         self._doubt("links", f"NetBox cable {found.object.id}", "", f"left out: {reason}")
@@ -191,7 +222,7 @@ class _Conversion:
         """Add one doubt for each role with omitted devices."""
         names: dict[str, list[str]] = defaultdict(list)
         for number, found in self._exports.devices.items():
-            if number not in chosen and number not in self._unnamed:
+            if number not in chosen and number not in self._left_out:
                 names[_role(found.object).name].append(found.object.name or f"NetBox device {number}")
         for role, left in names.items():
             listed = ", ".join(left[:_SHOWN]) + (", …" if len(left) > _SHOWN else "")
@@ -235,7 +266,7 @@ class _Conversion:
         return {
             "name": device.name, "kind": "host" if is_host else "switch", "gpus": gpus, "serial": device.serial,
             "vendor": _name(kind.manufacturer) if kind else "", "model": kind.model if kind else "",
-            "site": _name(device.site), "tenant": _name(device.tenant),
+            "site": _name(device.site), "tenant": _name(device.tenant), "rack": _rack(device),
             **{name: guessed[name].get(device.name, "") if name in guessed else device.column(name)
                for name in _GUESSED_COLUMNS},
             **{name: device.column(name) for name in _DEVICE_COLUMNS},
@@ -260,7 +291,7 @@ class _Conversion:
                 "role": HOST_LINK if a.device in hosts or z.device in hosts else "fabric-link",
                 "rail": _column(each, "rail") if has_rails else rails.get(a, rails.get(z)),
                 "plane": _column(each, "plane") if has_planes else planes.pop() if len(planes) == 1 else None,
-                "speed_bps": speed, "id": _column(each, "id"),
+                "speed_bps": speed, "id": _column(each, "id"), "label": _label(each, a, z),
             })  # fmt: skip
         if without_speed:
             self._doubt("links", "", "speed_bps", f"{without_speed} links: no speed and no type with one")
@@ -304,12 +335,16 @@ def _name(related: Named | None) -> str:
     return related.name if related else ""
 
 
-def _check_names(chosen: Iterable[Found[DeviceObject]]) -> None:
-    by_name: dict[str, Found[DeviceObject]] = {}
-    for found in chosen:
-        if (known := by_name.setdefault(found.object.name, found)) is not found:
-            raise found.error(f"has the name {found.object.name}, as device {known.object.id} has ({known.file}); "
-                              "rename one, or export one site")  # fmt: skip
+def _rack(device: DeviceObject) -> str:
+    unit = "" if device.position is None else f" U{device.position:g}"
+    return _name(device.rack) and f"{_name(device.rack)}{unit}"
+
+
+def _label(each: _Cabled, a: Port, z: Port) -> str:
+    """Return the labels of the cable and of the interfaces at its ends."""
+    ends = ((a, each.a.object.label), (z, each.z.object.label))
+    labels = [each.cable.object.label, *(f"{label} at {port.device}" for port, label in ends if label)]
+    return ", ".join(filter(None, labels))
 
 
 def _check_used(

@@ -219,7 +219,8 @@ class TopApp(App[None]):
         self._rows[name] = rows
         table.clear()
         for row in rows:
-            table.add_row(*row.cells)
+            # A text would be parsed as markup: a name may have brackets.
+            table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row.cells))
         if rows:
             table.move_cursor(row=max(at, 0), animate=False)
 
@@ -287,7 +288,7 @@ class TopApp(App[None]):
 
     async def _acknowledge(self, identity: str, reason: str) -> None:
         result = await _blocking(lambda: self._actions.acknowledge(identity, reason))
-        self.notify(str(result))
+        self.notify(str(result), markup=False)
 
     def action_search(self) -> None:
         """Show the search field."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streams.config.kafka import KafkaSettings
+from streams.detect.fabric_side import devices_of
 from streams.fabric.topology import Topology
 from streams.report.open_findings import acknowledgements
 from streams.runtime.stage_progress import StageProgress
@@ -114,11 +115,10 @@ class TopState:
         """Return, for each device, the worst open finding at it or at one of its links."""
         worst: dict[str, Finding] = {}
         for finding in self.open_findings:
-            for end in (finding.subject.a, finding.subject.z):
-                if end is not None:
-                    known = worst.get(end.device)
-                    if known is None or _rank(finding) > _rank(known):
-                        worst[end.device] = finding
+            for device in devices_of(finding):
+                known = worst.get(device)
+                if known is None or _rank(finding) > _rank(known):
+                    worst[device] = finding
         return worst
 
 

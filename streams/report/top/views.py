@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from streams.detect.fabric_side import devices_of
 from streams.fabric.inventory import Device
 from streams.fabric.topology import Topology
 from streams.instrument.text import format_duration, format_time
@@ -121,7 +122,7 @@ def link_rows(state: TopState, text: str) -> list[Row]:
         for identity in (finding.subject.id, *finding.subject.former_ids):
             if identity not in worst or finding.severity > worst[identity].severity:
                 worst[identity] = finding
-    links = sorted(state.topology.links.values(), key=lambda link: (-_severity(worst.get(link.id)), link.id))
+    links = sorted(state.topology.table, key=lambda link: (-_severity(worst.get(link.id)), link.id))
     return [
         Row(worst[link.id].id if link.id in worst else "", (
             _state(worst.get(link.id), not read.isdisjoint((link.lower.device, link.upper.device))),
@@ -162,9 +163,7 @@ def job_rows(state: TopState, text: str) -> list[Row]:
 
 def _affects(finding: Finding, job: str, hosts: set[str]) -> bool:
     radius = finding.blast_radius
-    if radius is not None and job in radius.jobs:
-        return True
-    return any(end is not None and end.device in hosts for end in (finding.subject.a, finding.subject.z))
+    return (radius is not None and job in radius.jobs) or not hosts.isdisjoint(devices_of(finding))
 
 
 def _by_pod(topology: Topology) -> list[tuple[str, list[Device]]]:

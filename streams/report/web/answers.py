@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 import orjson
 
 from streams.config.settings import Settings
-from streams.fabric.graph import TopologyLink
+from streams.detect.fabric_side import devices_of
 from streams.fabric.inventory import Inventory
+from streams.fabric.link_table import TopologyLink
 from streams.fabric.topology import Topology
 from streams.locality.distance import UnknownHost
 from streams.locality.fabric_state import Usability
@@ -140,7 +141,7 @@ class Answers:
             **_named(finding),
             "started_ns": finding.started_at_ns,
             "acknowledged_by": "" if ack is None else ack.actor or "unknown",
-            "ends": sorted({end.device for end in (finding.subject.a, finding.subject.z) if end is not None}),
+            "ends": devices_of(finding),
         }
 
     async def finding(self, identity: str) -> Json:
@@ -261,8 +262,7 @@ def _named(finding: Finding) -> Json:
 
 def _concerns(finding: Finding, device: str) -> bool:
     radius = finding.blast_radius
-    ends = {end.device for end in (finding.subject.a, finding.subject.z) if end is not None}
-    return device in ends or (radius is not None and device in radius.hosts)
+    return device in devices_of(finding) or (radius is not None and device in radius.hosts)
 
 
 def _remediation(one: Remediation) -> Json:

@@ -1,30 +1,91 @@
-"""Runs the HTTP server of the locality service while it reads Kafka, until a signal."""
+"""Runs the HTTP server of the pages, their JSON and the locality while it reads Kafka, until a signal.
+
+Every request needs the token, except the request for the OpenAPI document, which has no data.
+"""
 
 import asyncio
+import hmac
 import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import uvicorn
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.exception_handlers import http_exception_handler, request_validation_exception_handler
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBasic, HTTPBasicCredentials, HTTPBearer
+from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streams.health.health import Health
+from streams.health.http_names import HEADER_BYTES
 from streams.health.status_server import stop_of, supervised
 from streams.locality.params import LocalityParams
+from streams.report.locality.http import ERRORS, router
+from streams.report.web import pages
 from streams.report.web.answers import Answers
-from streams.report.web.application import application
 from streams.wire.errors import Misconfigured
+
+
+def application(answers: Answers, params: LocalityParams, token: str) -> FastAPI:
+    """Return the application; with `client_ca_file` the connection has identified the client, and no token is asked."""
+    app = FastAPI(
+        title="railsight", version="1", docs_url=None, redoc_url=None, responses=ERRORS,
+        dependencies=[] if params.client_ca_file else [Depends(_token_check(token))],
+        description="Findings, jobs, devices, who is near whom in the fabric, and which hosts suit a job.",
+    )  # fmt: skip
+    app.state.service, app.state.params, app.state.answers = answers.locality, params, answers
+    app.include_router(router)
+    app.include_router(pages.data)
+    app.include_router(pages.pages)
+    app.add_exception_handler(StarletteHTTPException, _refusal)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    return app
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    """Return a refusal as a page to a browser, else as JSON."""
+    assert isinstance(error, StarletteHTTPException)
+    if error.status_code == 401 or not pages.wants_page(request):
+        return await http_exception_handler(request, error)
+    return pages.problem(request, error.status_code, str(error.detail))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Return a refusal of an input as a page to a browser, else as JSON."""
+    assert isinstance(error, RequestValidationError)
+    if not pages.wants_page(request):
+        return await request_validation_exception_handler(request, error)
+    return pages.problem(request, 422, "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors()))
+
+
+def _token_check(token: str) -> Callable[..., None]:
+    """Return a check of the token, which a program sends as a bearer token and a browser as a password of any user."""
+    bearer = HTTPBearer(auto_error=False, description="The content of the token file.")
+    basic = HTTPBasic(auto_error=False, description="Any user, with the content of the token file as the password.")
+
+    def check(
+        request: Request,
+        given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+        login: Annotated[HTTPBasicCredentials | None, Depends(basic)],
+    ) -> None:
+        sent = given.credentials if given is not None else "" if login is None else login.password
+        if not hmac.compare_digest(sent.encode(), token.encode()):
+            scheme = 'Basic realm="railsight", charset="UTF-8"' if pages.wants_page(request) else "Bearer"
+            raise HTTPException(401, "send the token: Authorization: Bearer TOKEN", {"WWW-Authenticate": scheme})
+
+    return check
+
 
 _STOP_S = 2
 _IDLE_S = 5
 _CONNECTIONS = 256
 """The limit of connections; above it the answer is 503."""
-_HEADER_BYTES = 16 * 1024
 REQUEST_S = 10.0
 """The limit for a request's headers and body, which uvicorn lacks: a stalled client would keep its connection."""
 
@@ -55,7 +116,7 @@ def http_server(app: ASGIApp, params: LocalityParams, request_s: float = REQUEST
     config = uvicorn.Config(
         app, http=protocol, log_config=None, log_level="warning", access_log=False, ws="none", server_header=False,
         lifespan="off", loop="none", limit_concurrency=_CONNECTIONS, timeout_keep_alive=_IDLE_S,
-        timeout_graceful_shutdown=_STOP_S, h11_max_incomplete_event_size=_HEADER_BYTES,
+        timeout_graceful_shutdown=_STOP_S, h11_max_incomplete_event_size=HEADER_BYTES,
         ssl_certfile=params.cert_file, ssl_keyfile=params.key_file,
         ssl_ca_certs=params.client_ca_file and str(params.client_ca_file),
         ssl_cert_reqs=ssl.CERT_REQUIRED if params.client_ca_file else ssl.CERT_NONE,

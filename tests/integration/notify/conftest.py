@@ -49,7 +49,7 @@ from tests.fixtures.ports import free_port
 CONFIG = Path(__file__).parents[3] / "deploy/alertmanager/alertmanager.yml"
 
 
-async def until(condition: Callable[[], object], within_s: float = 20) -> None:
+async def until(condition: Callable[[], object], within_s: float = 60) -> None:
     """Wait for a condition; fail after the timeout."""
     give_up = time.monotonic() + within_s
     while not condition():
@@ -312,7 +312,7 @@ async def delete_before(bootstrap: str, at: TopicPartition, offset: int) -> None
         await admin.close()
 
 
-async def until_committed(bootstrap: str, group: str, at: TopicPartition, offset: int, within_s: float = 40) -> None:
+async def until_committed(bootstrap: str, group: str, at: TopicPartition, offset: int, within_s: float = 90) -> None:
     """Wait until the group's offset is this one."""
     give_up = time.monotonic() + within_s
     while (found := await committed(bootstrap, group, at)) != offset:

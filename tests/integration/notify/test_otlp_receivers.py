@@ -22,6 +22,7 @@ from streams.health.metrics_export import Sender, resource
 from streams.health.status_server import PrometheusMetrics
 from streams.notify.log_export import LogExport
 from streams.notify.log_records import log_row
+from streams.wire.models import Finding
 from streams.wire.otlp_client import OtlpClient
 from streams.wire.otlp_messages import encode_logs
 from streams.wire.otlp_params import OtlpParams
@@ -112,7 +113,7 @@ def stopped_collector(tmp_path: Path) -> Collector:
     """Return a Collector that does not run yet."""
     binary = shutil.which("otelcol")
     if binary is None:
-        pytest.skip("no otelcol on PATH: one of its builder, with otlpreceiver, fileexporter and the scheme file")
+        pytest.skip("otelcol is not on PATH (make otlp-peers)")
     ports, written = {name: free_port() for name in ("grpc", "http")}, tmp_path / "received.json"
     protocols = {name: {"endpoint": f"127.0.0.1:{port}"} for name, port in ports.items()}
     pipeline = {"receivers": ["otlp"], "exporters": ["file"]}
@@ -170,8 +171,9 @@ async def test_a_collector_that_is_killed_and_started_has_each_revision_once(
 
     async def publish(first: int) -> None:
         for number in range(first, first + 100):
-            await send(producer, encode(FINDINGS, finding(id=f"f{number}")))
-            sent.append(f"f{number}/1")
+            one = finding(id=f"f{number}") if number % 2 else remediation(id=f"r{number}")
+            await send(producer, encode(FINDINGS if isinstance(one, Finding) else REMEDIATIONS, one))
+            sent.append(f"{one.id}/{one.revision}")
 
     async def all_written() -> None:
         await eventually(lambda: len(uids(received(written, "logs"))) >= len(sent), 60)
@@ -215,7 +217,7 @@ def test_prometheus_has_the_metrics_under_the_names_of_a_scrape(tmp_path: Path) 
     """Its receiver of OTLP adds no suffix to them; labels are equal, and the process is `job` and `instance`."""
     binary = program("prometheus")
     if "web.enable-otlp-receiver" not in output_of(binary, "--help"):
-        pytest.skip(f"{binary} has no --web.enable-otlp-receiver, which is of Prometheus 3.0")
+        pytest.skip(f"{binary} has no --web.enable-otlp-receiver, which is of Prometheus 3.0 (make otlp-peers)")
     port, config = free_port(), tmp_path / "prometheus.yml"
     config.write_text("{}\n")
     url = f"http://127.0.0.1:{port}"

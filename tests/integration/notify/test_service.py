@@ -105,19 +105,6 @@ async def test_a_start_reads_controls_from_the_beginning_and_passes_over_an_inva
     assert origin == (FINDINGS_OPEN.name, 0, "notify", b"not json")
 
 
-async def test_a_second_notifier_waits_and_takes_over(
-    bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server, receivers: Receivers
-) -> None:
-    """One of two notifiers pages, and after its end the other does, each cause once."""
-    async with running(bootstrap, alertmanager):
-        async with running(bootstrap, alertmanager):
-            await publish(producer, fresh())
-            await until(lambda: receivers.to("on-call"), 60)
-        await publish(producer, fresh(id="f2"))
-        await until(lambda: len(receivers.to("on-call")) == 2, 60)
-    assert sorted(notification["groupLabels"]["finding_id"] for notification in receivers.to("on-call")) == ["f1", "f2"]
-
-
 def written(folder: Path, bootstrap: str, alertmanager: Server, cluster: str) -> Path:
     """Return a configuration file with these servers."""
     (folder / "railsight.toml").write_text(

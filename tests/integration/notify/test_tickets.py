@@ -26,7 +26,7 @@ from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Action, Rejected, Remediation
 from streams.wire.models import RemediationState as State
 from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, Record, encode
-from tests.fakes.ticket_server import TOKEN, USER, JiraServer, WebhookServer, drop, hang
+from tests.fakes.ticket_server import WebhookServer, drop, hang
 from tests.fixtures.notify_examples import remediation
 from tests.fixtures.ports import free_port
 from tests.fixtures.runtime_bindings import CountedMetrics
@@ -112,7 +112,7 @@ def running(
 
 
 CONSTANTS = {
-    "tickets.timeout_s": 1, "tickets.backoff_s": 0.05, "tickets.backoff_max_s": 0.5, "tickets.jira.index_s": 1,
+    "tickets.timeout_s": 1, "tickets.backoff_s": 0.05, "tickets.backoff_max_s": 0.5,
 }  # fmt: skip
 
 
@@ -318,52 +318,6 @@ async def test_with_faults_kills_and_takeovers_every_ticket_is_opened_and_closed
     assert desk.history == {
         key: ["open", "closed"] if status == "closed" else ["open"] for key, status in expected.items()
     }
-
-
-async def test_with_faults_and_a_kill_jira_has_every_issue_once(
-    bootstrap: str, producer: AIOKafkaProducer, tmp_path: Path
-) -> None:
-    """Issues whose response was lost, and that search has only later, are neither doubled nor left open."""
-    rng, site = random.Random(3), JiraServer(index_s=0.5)
-    await site.start()
-    (tmp_path / "token").write_text(TOKEN)
-    jira: dict[str, Any] = {
-        "kind": "jira", "username": USER, "token_file": str(tmp_path / "token"),
-        "jira": {"project": "OPS", "index_s": 1.0},
-    }  # fmt: skip
-    text = f'kind = "jira"\nusername = "{USER}"\ntoken_file = "{tmp_path}/token"\n'
-    config = written(tmp_path, bootstrap, site.url, f'{text}[tickets.jira]\nproject = "OPS"\n')
-    try:
-        async with running(bootstrap, site.url, **jira):
-            await until_committed(bootstrap, 0)
-        fail = await faults(rng)
-        publishing = asyncio.create_task(live(producer, rng, 8))
-
-        async def kill_after_creation(request: web.Request) -> None:
-            if request.path.endswith("/issue") and request.method == "POST" and process.returncode is None:
-                process.kill()
-
-        async def fail_and_lose_keys(request: web.Request) -> web.StreamResponse | None:
-            if request.path.endswith("/issue") and len(site.issues) % 2:
-                drop(request)
-            return await fail(request)
-
-        site.after = kill_after_creation
-        async with running_command(CONSTANTS, "tickets", config) as process:
-            assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
-        assert len(site.issues) == 1
-        site.after, expected = fail_and_lose_keys, await publishing
-        async with running(bootstrap, site.url, **jira):
-            await until_committed(bootstrap, await end_of(bootstrap), 120)
-    finally:
-        await site.stop()
-    found = {key: [issue.status for issue in site.issues_of(key)] for key in expected}
-    assert found == {key: ["Done" if status == "closed" else "To Do"] for key, status in expected.items()}
-    assert [issue.moves for issue in site.issues.values() if issue.status == "Done"] == [["Done"]] * sum(
-        status == "closed" for status in expected.values()
-    )
-    texts = [str(comment["body"]["content"][-1]) for issue in site.issues.values() for comment in issue.comments]
-    assert len(texts) == len(set(texts))
 
 
 async def test_a_process_that_was_stopped_takes_over_before_it_writes(

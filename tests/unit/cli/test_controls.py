@@ -69,6 +69,18 @@ def test_without_kafka_each_command_names_the_address(
     )
 
 
+def test_without_a_pipeline_each_command_states_that_none_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The default address is no help to a person who has not started anything."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    for arguments in (("findings",), ("status",), ("kill-switch", "status")):
+        assert run(*arguments) == 1
+        assert (
+            "as no pipeline of this user runs here: `railsight up --config FILE` starts one" in capsys.readouterr().err
+        )
+
+
 def test_a_key_file_is_readable_by_its_owner_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The public key is printed, and printed again by `show`; an existing file is not replaced."""
     file = tmp_path / "key"

@@ -126,6 +126,7 @@ def test_logs_are_json_without_a_terminal() -> None:
     structlog.get_logger("railsight").info("started", port=1)
     logging.getLogger("aiokafka").warning("gone")
     structlog.get_logger("railsight").debug("not asked for")
+    logging.getLogger("jgo").debug("not asked for either")
     events = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [(e["event"], e["level"]) for e in events] == [("started", "info"), ("gone", "warning")]
     assert events[0]["port"] == 1
@@ -230,7 +231,7 @@ main(sys.argv[1:])
         ("process all", "pipeline"),
         ("persist", "pipeline"),
         ("notify", "pipeline"),
-        ("clickhouse", "pipeline"),
+        ("clickhouse", "embedded"),
         ("findings", "pipeline"),
         ("kill-switch on --because test", "pipeline"),
         ("serve", "pipeline"),

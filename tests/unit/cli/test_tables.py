@@ -1,12 +1,13 @@
 """Tables of the commands: columns, width, colors; and the findings that options select."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import typer
 
 from streams.cli.printing import Cell, table_lines
-from streams.report.open_findings import FindingFilter, acknowledgements
+from streams.report.open_findings import FindingFilter, acknowledgements, is_planned
 from streams.report.render import revision_lines
 from streams.wire.models import BlastRadius, Control, ControlKind, Severity, Status
 from tests.fixtures.findings import NS, finding
@@ -54,6 +55,22 @@ def test_an_acknowledgement_counts_until_its_end() -> None:
     """Other controls are none."""
     acks = [Control(str(i), ControlKind.ACKNOWLEDGE, f"f{i}", NS, until_ns=end) for i, end in enumerate((None, 5 * NS))]
     assert acknowledgements([*acks, Control("m", ControlKind.MAINTENANCE, "f3", NS)], 9 * NS) == {"f0": acks[0]}
+
+
+@pytest.mark.parametrize(
+    ("started_s", "ended_s", "expected"),
+    [(100, None, False), (100, 250, False), (210, 250, True), (210, 350, False), (390, 395, False), (390, None, False)],
+    ids=["before, open", "before", "during", "outlived it", "after", "after, open"],
+)
+def test_what_is_over_is_planned_if_a_maintenance_covered_all_of_it(
+    started_s: int, ended_s: int | None, expected: bool
+) -> None:
+    """The maintenance lasted from 200 to 300 s, and it is 400 s now."""
+    resolved_ns = None if ended_s is None else ended_s * NS
+    own = finding(started_at_ns=started_s * NS, resolved_at_ns=resolved_ns)
+    night = Control("m", ControlKind.MAINTENANCE, "leaf1", 200 * NS, 300 * NS, "ada")
+    assert is_planned(own, [night], 400 * NS) is expected
+    assert not is_planned(own, [replace(night, kind=ControlKind.ACKNOWLEDGE)], 250 * NS)
 
 
 def test_revisions_without_a_visible_change_are_counted() -> None:

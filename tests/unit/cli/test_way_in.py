@@ -51,6 +51,27 @@ def test_init_replaces_nothing_without_force(tmp_path: Path, capsys: pytest.Capt
     assert init(tmp_path, "--force") == 0
 
 
+def test_each_question_leaves_a_quarter_of_a_line_for_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A terminal of 80 columns does not break a question."""
+    answers = {"Switches by SNMP": "leaf1=10.0.0.1", "Switches by gNMI": "spine1=10.0.0.2:57400", "Hosts": "gpu1 gpu2",
+               "SNMP community": SECRET}  # fmt: skip
+    questions = []
+
+    def prompt(text: str, default: object = "", **_options: object) -> object:
+        questions.append(text)
+        return next((answer for begin, answer in answers.items() if text.startswith(begin)), default)
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.prompt", prompt)
+    monkeypatch.setattr("typer.confirm", lambda text, default=False: prompt(text, default))
+    assert run("init", str(tmp_path), "--no-read") == 0
+    assert len(questions) == 10 and max(map(len, questions)) <= 58, questions
+    assert (tmp_path / "inventory/devices.csv").read_text().count("gpu") > 1
+    assert "Several names are separated by spaces" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "printed"),
     [

@@ -1,6 +1,7 @@
 """Tests a finding's alert: labels, annotations, times."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,8 +126,7 @@ Where: host-1 eth4 to leaf-2 Ethernet1/1, rail 4, plane 0, pod-1
 Hit: jobs llama-7; hosts host-1; 8 GPUs; 12% of their capacity lost
 Since: 2027-01-15 08:00:00Z
 Cause: cable
-First: A host has lost a rail. Inform the owners of the jobs that the finding names, and move them or \
-cordon the host.
+First: A host has lost a rail. Inform the owners of its jobs, and move them or cordon the host.
 Acknowledge: railsight ack f1
 More: railsight explain f1"""
 GRAFANA, RUNBOOKS = "https://grafana.example", "https://docs.example/runbooks"
@@ -150,10 +150,18 @@ def test_a_page_begins_with_its_state_and_ends_with_its_links(
     changes: dict[str, Any], no_page: str, first: str, has_step: bool
 ) -> None:
     """A fault that is over, or needs no page any more, has no step."""
-    made = build_annotations(finding(**changes), params(dashboard_url=GRAFANA, runbooks_url=RUNBOOKS), no_page)["page"]
-    assert made.startswith(first)
+    found = finding(**changes)
+    found = replace(found, subject=replace(found.subject, location="host-1 in rack A12, label PP3/12"))
+    made = build_annotations(found, params(dashboard_url=GRAFANA, runbooks_url=RUNBOOKS), no_page)["page"]
+    assert made.startswith(first) and "plane 0, pod-1, host-1 in rack A12, label PP3/12\n" in made
     assert ("\nFirst: " in made, "\nAcknowledge: " in made) == (has_step, has_step)
     assert [line.partition(": ")[0] for line in made.splitlines()[-3:]] == ["More", "Board", "Runbook"]
+
+
+def test_a_page_has_its_cause_in_words() -> None:
+    """The name of a cause in topics and tables is not one for a phone."""
+    made = build_annotations(replace(finding(), cause=Cause.GPU_OFF_BUS), params())
+    assert "\nCause: gpu off bus\n" in made["page"] and made["cause"] == "gpu_off_bus"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Tests which alerts are active when: holds, parents, controls, ends, repetition, and takeover."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -87,6 +88,31 @@ SEQUENCES: dict[str, tuple[Steps, dict[int, str]]] = {
     "the page returns after an acknowledgement": (
         [(0, finding()), (30, control(ControlKind.ACKNOWLEDGE, "f1", until_ns=NOW + 100 * S))],
         {20: "finding page", 30: "finding", 100: "finding page"},
+    ),
+    "maintenance of the root of a group that has another critical member": (
+        [
+            (0, finding()),
+            (0, at("c", device="host-9", parent_id="f1")),
+            (0, control(ControlKind.MAINTENANCE, "host-1")),
+            (40, at("c", device="host-9", parent_id="f1", revision=2, severity=Severity.WARNING)),
+        ],
+        {0: "explained finding finding", 20: "explained finding finding page", 40: "explained finding finding"},
+    ),
+    "maintenance of a whole group": (
+        [
+            (0, finding()),
+            (0, at("c", device="host-9", parent_id="f1")),
+            *((0, replace(control(ControlKind.MAINTENANCE, host), id=host)) for host in ("host-1", "host-9")),
+        ],
+        {20: "explained finding finding"},
+    ),
+    "maintenance of what explains another condition": (
+        [
+            (0, finding(condition=Condition.DEVICE_DOWN)),
+            (0, at("c", device="host-9", parent_id="f1")),
+            (0, control(ControlKind.MAINTENANCE, "host-1")),
+        ],
+        {20: "explained finding finding"},
     ),
     "a removed control is inactive": (
         [(0, finding()), (0, control(ControlKind.MAINTENANCE, "host-1")), (21, "MAINTENANCE")],
@@ -459,6 +485,18 @@ def test_the_text_of_a_page_names_the_faults_that_joined_it() -> None:
         "Also: e9 is down; hosts host-9",
         "Also: 2 more; see `railsight findings`",
     ]
+
+
+def test_the_end_of_a_page_states_what_follows_for_the_faults_that_joined_it() -> None:
+    """The end is that of its own finding; the reader must know whether the others are over."""
+    notifier = make_notifier(finding(), at("f2"), at("f3"))
+    post_due(notifier, NOW + 20 * S)
+    over = finding(revision=2, status=Status.RESOLVED, resolved_at_ns=NOW + 30 * S)
+    notifier.process(over, NOW + 30 * S)
+    (ended,) = [one for one in post_due(notifier, NOW + 30 * S) if one.labels["kind"] == "page"]
+    lines = ended.annotations["page"].splitlines()
+    assert lines[0].startswith("OVER after ") and "such faults" not in lines[0]
+    assert "Also: its page had 2 more such faults; each that is still open gets a page of its own" in lines
 
 
 @pytest.mark.parametrize(

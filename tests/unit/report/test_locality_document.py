@@ -8,7 +8,7 @@ from streams.locality.params import LocalityParams
 from streams.report.locality.service import LocalityService
 from streams.report.top.state import TopState
 from streams.report.web.answers import Answers
-from streams.report.web.application import application
+from streams.report.web.server import application
 
 
 def test_links_name_operations_and_parameters_that_exist() -> None:

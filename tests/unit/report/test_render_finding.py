@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from streams.instrument.text import format_duration
+from streams.instrument.text import format_duration, in_past
 from streams.report import render
 from streams.report.open_findings import acknowledgement
 from streams.wire.models import (
@@ -31,6 +31,12 @@ def test_a_duration_has_its_two_largest_units(seconds: float, lines: str) -> Non
     assert format_duration(round(seconds * NS)) == lines
 
 
+def test_what_is_over_is_in_the_past() -> None:
+    """Each verb of a summary, the last one too; a name with the letters of a verb is none."""
+    summary = "h1/e0 pauses is-1/p1 100% of the time, no traffic passes"
+    assert in_past(summary) == "h1/e0 paused is-1/p1 100% of the time, no traffic passed"
+
+
 def test_one_line_has_status_severity_condition_and_subject() -> None:
     """It contains the words that an operator searches for."""
     line = render.finding_line(finding("0123456789abcdef"))
@@ -50,9 +56,11 @@ def test_the_whole_of_a_finding_has_its_evidence_and_what_follows() -> None:
         blast_radius=BlastRadius(("host1",), ("job7",), 8, 0.25),
     )
     remediation = Remediation("r", 1, ("a",), Action.DRAIN_LINK, Verdict.DENIED, Subject("x"), constraint="capacity")
+    cause = replace(cause, subject=replace(cause.subject, location="leaf1 in rack A12"))
     text = "\n".join(render.finding_report(cause, [finding("child")], [remediation], 3))
     for part in (
         "lasted 1m00s",
+        "where        leaf1 in rack A12",
         "cause        optic",
         "the port reports down (observed 3, expected 1)",
         "1 of 2 sources (not: spine1)",
@@ -83,6 +91,10 @@ def test_a_guard_that_binds_is_shown_with_its_numbers() -> None:
     )  # fmt: skip
     text = "\n".join(render.finding_report(finding(runbook_url="https://r"), [], [denied], 1))
     assert "DRAIN_LINK DENIED: capacity (observed 0.5, limit 0.75); one plane is gone" in text
+    shadow = replace(denied, verdict=Verdict.SHADOW, constraint="mode", guard=2, constraint_observed=None,
+                     constraint_limit=None, reason="")  # fmt: skip
+    text += "\n".join(render.finding_report(finding(), [], [shadow], 1))
+    assert "DRAIN_LINK SHADOW: the mode is shadow (guard 2)\n" in text
     assert "repair       clean the optic at leaf1/e1" in text
     assert "runbook      https://r" in text
 

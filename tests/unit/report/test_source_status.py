@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from streams.cli.status import no_rows_text, waiting_text
+from streams.cli.status import awaited, no_rows_text, waiting_text
 from streams.fabric.inventory import Device, Inventory, Link
 from streams.report.source_status import (
     SourceState,
@@ -119,3 +119,15 @@ def test_status_without_a_problem_does_not_claim_that_nothing_is_read() -> None:
     assert no_rows_text(source_rows([LEAF], None, NOW)) == "sources: 1, none with a problem"
     assert "no collector has published a status" in no_rows_text([])
     assert waiting_text(12.4).startswith("waiting: the pipeline has run for 12 s, and the first readings")
+
+
+def test_a_device_that_had_no_time_for_a_first_reading_is_waited_for() -> None:
+    """Nothing shows yet that no collector reads it; what its collector reports is shown at once."""
+    away = replace(LEAF, reachable=False, error="refused")
+    read = source_rows([away], INVENTORY, NOW)
+    assert awaited(read, 30.0) == read
+    rows = awaited(read, 29.0)
+    assert [(row.device, row.state) for row in rows] == [
+        ("h1", SourceState.WAITING), ("leaf1", SourceState.UNREACHABLE), ("leaf2", SourceState.WAITING),
+    ]  # fmt: skip
+    assert all(row.has_problem for row in rows)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from streams.report.time_line import time_line
+from streams.report.explanation import time_line
 from streams.store.queries.finding_queries import EventRow
 from streams.wire.models import Action, Remediation, RemediationState, Severity, Status, Subject, Verdict
 from tests.fixtures.findings import NS, finding

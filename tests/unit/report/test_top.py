@@ -1,5 +1,6 @@
 """The terminal program: what it shows at 80 and 200 columns, without colors, and what its keys do."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -94,6 +95,29 @@ async def test_every_view_fits_the_terminal_and_means_the_same_without_colors(si
             text = "\n".join(lines)
             assert len(lines) <= size[1] and max(map(len, lines)) <= size[0], key
             assert [part for part in parts if part not in text] == [], f"{key}\n{text}"
+
+
+@pytest.mark.parametrize("name", ["[/]", "[red]x", "[link=http://evil.example]x[/link]", "[@click=app.quit]x[/]"])
+async def test_brackets_in_a_name_are_text(name: str) -> None:
+    """Names of jobs and devices, summaries and answers are no markup, which would end the program or call an action."""
+    state = filled()
+    jobs = (Job(f"job{name}", "h1", datetime(2026, 1, 1, tzinfo=UTC)),)
+    state.update(Topology(replace(INVENTORY_ROWS, jobs=jobs)), 1.0)
+    state.update(finding("c0ffee000000aaaa", severity=Severity.CRITICAL, summary=f"lost {name}"), 1.0)
+    answers: list[tuple[str, object]] = []
+
+    class Recording(TopApp):
+        def notify(self, message: str, **options: Any) -> None:
+            answers.append((message, options.get("markup")))
+
+    app = Recording(state, Actions(lambda _: [name], lambda *_: f"answer {name}"), now_ns=lambda: NOW)
+    async with app.run_test(size=(200, 50)) as pilot:
+        for key, expected in (("o", f"lost {name}"), ("j", f"job{name}"), ("o", "lost")):
+            await pilot.press(key)
+            await pilot.pause()
+            assert expected in "\n".join(text_of(app))
+        await app._acknowledge("c0ffee000000aaaa", "")
+    assert answers == [(f"answer {name}", False)]
 
 
 async def test_enter_explains_and_escape_returns() -> None:

@@ -28,7 +28,7 @@ from streams.locality.params import LocalityParams
 from streams.report.locality.service import Current, LocalityService, version_of
 from streams.report.top.state import TopState
 from streams.report.web.answers import Answers
-from streams.report.web.application import application
+from streams.report.web.server import application
 from streams.wire.models import (
     Action,
     CollectorStatus,
@@ -71,7 +71,7 @@ def state() -> TopState:
         finding("bb22", Severity.WARNING, "a rail is slower", parent="aa11"),
         Remediation(
             "cc33", 1, ("aa11",), Action.DRAIN_LINK, Verdict.NEEDS_APPROVAL, Subject(LINK.id),
-            state=RemediationState.WAITING,
+            state=RemediationState.WAITING, repair_hint="clean the optic at swp3",
         ),
         CollectorStatus("nic-1", 1, Source.SOURCE_NIC, "pod1-host1", NOW_NS, True, last_sample_at_ns=NOW_NS),
         Progress("decide", 0, 1, NOW_NS - 2_000_000_000),
@@ -173,12 +173,13 @@ def links_of(text: str) -> list[str]:
 
 
 def test_the_first_page_has_causes_first_and_what_waits() -> None:
-    """It has the delay of the findings and the command to approve; text of a device is no markup."""
+    """It has the age of each, the command to approve and what to do at the link; text of a device is no markup."""
     answer = client(state()).get("/", headers=PAGE)
     assert answer.status_code == 200 and "default-src 'none'" in answer.headers["Content-Security-Policy"]
     links = links_of(answer.text)
     assert links.index("/findings/aa11") < links.index("/findings/bb22") and "/devices/pod1-host1" in links
     assert "railsight approve cc33" in answer.text and "Findings as of" in answer.text
+    assert "for 1m00s" in answer.text and "clean the optic at swp3" in answer.text
     assert EVIL not in answer.text and "&lt;script&gt;" in answer.text
 
 
