@@ -70,7 +70,7 @@ def rules() -> str:
             CRITICAL_UID, "A critical finding is open",
             "{{ $labels.condition }} at {{ $labels.subject }}: {{ externalURL }}d/railsight-finding"
             "?var-finding={{ $labels.finding }}",
-            CRITICAL, 0, no_data="OK", error="OK", pending="0s", is_paused=True,
+            CRITICAL, 0, no_data="OK", error="KeepLast", pending="0s", is_paused=True,
         ),
     ]  # fmt: skip
     group = {"orgId": 1, "name": "railsight", "folder": "railsight", "interval": "1m", "rules": found}

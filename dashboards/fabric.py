@@ -12,6 +12,7 @@ from dashboards.links import (
     to_board,
     to_device,
     to_finding,
+    to_job,
     to_link,
     to_panel,
     to_rails,
@@ -124,8 +125,8 @@ def _open() -> list[Panel]:
         table(
             "Open findings",
             "Causes first, the most severe on top, as known at the end of the time range. Trend: when its severity or"
-            " the number of its hosts last changed. Cause: with its confidence. Click a condition to see its"
-            " explanation, its link or its runbook.",
+            " the number of its hosts last changed. Click a condition to see its explanation, its link"
+            " or its runbook, and jobs to see the first of them.",
             queries.OPEN_FINDINGS,
             {
                 "severity": Column("Severity", 75, colors=SEVERITY),
@@ -133,13 +134,14 @@ def _open() -> list[Panel]:
                 "summary": Column("Summary", wrap=True),
                 "lasts": Column("For", 95), "trend": Column("Trend", 110),
                 "place": Column("Place", 95),
-                "cause": Column("Cause", 150),
+                "cause": Column("Cause", 110),
                 "hosts": Column("Hosts", 60),
-                "jobs": Column("Jobs", 115),
+                "jobs": Column("Jobs", 115, links=to_job()),
                 "note": Column("Note", 150),
                 "runbook": Column(hidden=True),
                 "subject": Column(hidden=True),
                 "id": Column(hidden=True),
+                "job": Column(hidden=True),
             },
             empty="No open finding is known. Whether the pipeline works is shown above.",
             height=13,

@@ -3,7 +3,7 @@
 from grafana_foundation_sdk.builders import dashboard as build
 
 from dashboards.board import Panel, choice, dashboard_of, text
-from dashboards.links import AROUND, FINDING, to_finding, to_link
+from dashboards.links import AROUND, FINDING, to_finding, to_job, to_link
 from dashboards.looks import INFO, PORT_LEVELS, SEVERITY, STATES, WARNING
 from dashboards.panels import series, timeline
 from dashboards.queries import finding as queries
@@ -35,11 +35,11 @@ def _explained() -> Panel:
     return table(
             "The finding, explained",
             "What was observed against what is expected; railsight explain ID prints the same. Click an item to see"
-            " both ends of the link, or the time around the fault.",
+            " both ends of the link, its first job, or the time around the fault.",
             queries.EXPLAIN,
             {
-                "item": Column("Item", 120, links=to_link() | AROUND), "value": Column("Value", wrap=True),
-                "subject": Column(hidden=True), "id": Column(hidden=True),
+                "item": Column("Item", 120, links=to_link() | to_job() | AROUND), "value": Column("Value", wrap=True),
+                "subject": Column(hidden=True), "id": Column(hidden=True), "job": Column(hidden=True),
                 "begin_ms": Column(hidden=True), "end_ms": Column(hidden=True),
             },
             empty=_NO_FINDING,

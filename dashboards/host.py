@@ -69,7 +69,7 @@ def _rails() -> list[Panel]:
             unit="percentunit",
             limits=[(DETECT.rail.slow, WARNING)],
             colors=RAIL_COLORS,
-            empty="The host or its peers send nothing, or are not read.",
+            empty="The host or its peers are idle or not read, or the inventory has no speed of their links.",
             height=11,
         ),
         findings(

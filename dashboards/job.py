@@ -12,6 +12,7 @@ from dashboards.shared_tables import findings
 from dashboards.tables import Column, moment, table
 
 _NO_JOB = "The job did not run in this time range, or its hosts are not known."
+_NO_SPEED = "No host's link with a speed (speed_bps in the inventory's links) was read in this time range."
 
 
 def board() -> build.Dashboard:
@@ -80,7 +81,7 @@ def _panels() -> list[Panel]:
             "What the NICs of the job send, of their speed, and those of all other hosts.",
             queries.AGAINST_FABRIC,
             unit="percentunit",
-            empty=_NO_JOB,
+            empty=_NO_SPEED,
             width=9,
         ),
         table(

@@ -13,6 +13,7 @@ from dashboards.shared_tables import findings
 from dashboards.tables import Column, matrix, table
 
 _NOT_READ = "No rail was read in this time range."
+_NO_SPEED = "No rail with a speed (speed_bps in the inventory's links) was read in this time range."
 
 
 def board() -> build.Dashboard:
@@ -67,16 +68,16 @@ def _panels() -> list[Panel]:
             width=12,
         ),
         table(
-            "Lost planes",
-            "The rails of hosts with a plane that is down: the planes that are left, of all planes.",
-            queries.LOST_PLANES,
+            "Lost rails and planes",
+            "The rails of hosts that are down, or with a plane that is: the planes that are left, of all.",
+            queries.LOST,
             {
                 "pod": Column("Pod", 80), "host": Column("Host", links=to_host()), "rail": Column("Rail", 70),
                 "planes": Column("Left", 70),
                 "left": Column("Of the NIC", 110, unit="percentunit", gauge=1, decimals=0, limits=[(None, WARNING)]),
                 "lost": Column("Lost planes", 100), "id": Column("Finding", 100, links=to_finding("id")),
             },
-            empty="No plane of a rail is down.",
+            empty="No rail of a host is known to be down, and no plane of one.",
             height=6,
             width=12,
         ),
@@ -100,7 +101,7 @@ def _panels() -> list[Panel]:
             width=24,
         ),
         series("Delivered", "What all hosts send on each rail, of its speed.", queries.DELIVERED, unit="percentunit",
-               empty=_NOT_READ, colors=RAIL_COLORS),
+               empty=_NO_SPEED, colors=RAIL_COLORS),
         series(
             "Slowest rail",
             "The slowest host of each rail, of the median of all. Beyond twelve hours that is the median of the pods'"
@@ -109,7 +110,7 @@ def _panels() -> list[Panel]:
             unit="percentunit",
             limits=[(slow, WARNING)],
             colors=RAIL_COLORS,
-            empty=_NOT_READ,
+            empty=_NO_SPEED,
         ),
         findings(
             "Findings",

@@ -4,7 +4,6 @@ from dashboards.limits import DETECT
 from dashboards.looks import ARCS
 from dashboards.queries.messages import LATEST, messages, reported
 from dashboards.queries.query import (
-    CONFIDENCE,
     CONSTRAINT,
     DECIDED,
     DEVICES,
@@ -16,6 +15,7 @@ from dashboards.queries.query import (
     KNOWN,
     LASTS,
     LEVEL,
+    LINKS_TO_HOSTS,
     NONE,
     OBSERVED_S,
     OPEN,
@@ -30,9 +30,18 @@ from dashboards.queries.query import (
     states_over_time,
 )
 
-CHOSEN = f"""{POD} IN (${{pod:singlequote}}) AND severity IN (${{severity:singlequote}})
-    AND ${{device:sqlstring}} IN ('', a_device, z_device) AND ${{rail:sqlstring}} IN ('', ifNull(toString(rail), ''))
-    AND ${{team:sqlstring}} IN ('', team) AND (${{job:sqlstring}} = '' OR has(jobs, ${{job:sqlstring}}))"""
+_SELECTED = """severity IN (${severity:singlequote})
+    AND ${device:sqlstring} IN ('', a_device, z_device) AND ${rail:sqlstring} IN ('', ifNull(toString(rail), ''))
+    AND ${team:sqlstring} IN ('', team) AND (${job:sqlstring} = '' OR has(jobs, ${job:sqlstring}))"""
+CHOSEN = f"{POD} IN (${{pod:singlequote}}) AND {_SELECTED}"
+# A finding of a link counts in the pods of both its ends.
+_FINDINGS = f"""(
+    SELECT *, arrayDistinct([{POD}, if(far_pod = '', {POD}, far_pod)]) AS pods FROM {KNOWN} AS known
+    LEFT JOIN (
+        SELECT device AS z_device, if(pod = '', '{NONE}', pod) AS far_pod FROM ({DEVICES})
+    ) AS far USING z_device
+    WHERE hasAny(pods, [${{pod:singlequote}}]) AND {_SELECTED}
+)"""
 # A source is silent by the settings of the detector telemetry/stale.
 _SOURCES = f"""
     SELECT devices.pod AS pod, devices.device AS device, if(status.source = '', '{NONE}', status.source) AS source,
@@ -102,8 +111,8 @@ MATRIX = Query(
 FROM ({_PLACES}
 ) AS places
 LEFT JOIN (
-    SELECT {POD} AS pod, ifNull(rail, -1) AS lane, max({LEVEL}) AS level
-    FROM {KNOWN} WHERE {OPEN} AND {CHOSEN} GROUP BY pod, lane
+    SELECT arrayJoin(pods) AS pod, ifNull(rail, -1) AS lane, max({LEVEL}) AS level
+    FROM {_FINDINGS} WHERE {OPEN} GROUP BY pod, lane
 ) AS ill ON ill.pod = places.pod AND ill.lane = places.lane
 LEFT JOIN (
     SELECT if(devices.pod = '', '{NONE}', devices.pod) AS pod, count() AS devices
@@ -133,8 +142,10 @@ FROM ({_SWITCHES}
 ) WHERE plane IS NOT NULL GROUP BY plane ORDER BY plane""",
     ("place", "health"),
 )
-# The node of a switch that is not drawn itself. A fabric without planes has one node for all devices without a pod.
+# The node of a switch that is not drawn itself. A fabric without planes has one node for all devices without a pod. The
+# links of spines that are neither in a plane nor without a pod are inside of their pod.
 _PLANE_NODE = "if({plane} IS NULL, 'no pod', concat('plane ', toString(assumeNotNull({plane}))))"
+_HAS_PLANE_NODE = "one.4 IS NOT NULL OR one.3 = ''"
 # Grafana colors a node by its arcs; a legend of their names and colors is below the graph.
 _ARCS = ", ".join(f"toFloat64(level = {level}) AS {arc}" for level, arc in ARCS.items())
 _TEXT = "transform(toInt32({level}), [-1, 0, 1, 2, 3], ['unobserved', 'healthy', 'info', 'warning', 'critical'], '')"
@@ -144,9 +155,10 @@ _TEXT = "transform(toInt32({level}), [-1, 0, 1, 2, 3], ['unobserved', 'healthy',
 _OTHERS = "other pods"
 _DRAWN = f"""(
     SELECT groupArray((
-        {POD}, toInt16({LEVEL}), toUInt64(parent_id = ''), arrayFilter(name -> name != '', [a_device, z_device]),
+        findings.pods, toInt16({LEVEL}), toUInt64(parent_id = ''),
+        arrayFilter(name -> name != '', [a_device, z_device]),
         if(detector IN ('link/down', 'link/flap'), subject_id, '')
-    )) FROM {KNOWN} WHERE {OPEN} AND {CHOSEN}
+    )) FROM {_FINDINGS} AS findings WHERE {OPEN}
 ) AS ill, (
     SELECT groupArray((devices.device, devices.pod, devices.kind, devices.tier, devices.plane, newest.newest > 0))
     FROM ({DEVICES}) AS devices
@@ -158,7 +170,7 @@ _DRAWN = f"""(
         FROM (
             SELECT one.2 AS pod, toInt16(0) AS level, one.6 AS reports, toUInt64(0) AS open, 1 AS devices
             FROM (SELECT arrayJoin(known) AS one)
-            UNION ALL SELECT one.1, one.2, 0, one.3, 0 FROM (SELECT arrayJoin(ill) AS one)
+            UNION ALL SELECT arrayJoin(one.1), one.2, 0, one.3, 0 FROM (SELECT arrayJoin(ill) AS one)
         )
         WHERE pod != '' AND pod IN (${{pod:singlequote}})
         GROUP BY pod HAVING sum(devices) > 0 ORDER BY if(level < 0, 0.5, level) DESC, pod
@@ -196,37 +208,49 @@ FROM (
         FROM (SELECT arrayJoin(drawn) AS one)
         UNION ALL SELECT 4, {_PLANE_NODE.format(plane="one.4")} AS id, id, concat(toString(count()), ' switches'),
             multiIf(max(one.5) > 0, max(one.5), countIf(one.5 >= 0) = 0, -1, 0), 0
-        FROM (SELECT arrayJoin(switches) AS one) WHERE one.4 IS NOT NULL OR one.3 = '' GROUP BY id
+        FROM (SELECT arrayJoin(switches) AS one) WHERE {_HAS_PLANE_NODE} GROUP BY id
         UNION ALL SELECT 1, 'none', 'no inventory', 'in this time range', -1, 0 WHERE empty(ranked) AND empty(switches)
     )
 ) ORDER BY layer, id""",
     ("id", "title", "subtitle", "mainstat", "secondarystat", *ARCS.values(), "noderadius", "fixedx", "fixedy"),
 )
 _POD_NODE = f"if(has(named_pods, {{pod}}), {{pod}}, '{_OTHERS}')"
-# An edge of a drawn switch has links that are lost; the other links belong to the edge of its pod and its plane.
+# An edge of a drawn switch has links that are lost; the other links belong to the edge of its pod and its plane. The
+# edge between a switch and its pod has the links to hosts, which are not drawn themselves.
 EDGES = Query(
     f"""WITH {_DRAWN}, arrayMap(one -> one.1, pods) AS named_pods, arrayMap(one -> one.1, drawn) AS named,
-arrayMap(one -> one.5, ill) AS down
+arrayMap(one -> one.5, ill) AS down,
+arrayMap(one -> {_PLANE_NODE.format(plane="one.4")}, arrayFilter(one -> {_HAS_PLANE_NODE}, switches)) AS named_planes
 SELECT concat(source, ' ', target) AS id, source, target,
-    if(lost = 0, toString(links), concat(toString(links - lost), ' of ', toString(links))) AS mainstat,
+    multiIf(links = 0 OR source = target, '', lost = 0, toString(links),
+        concat(toString(links - lost), ' of ', toString(links))) AS mainstat,
     if(lost = 0, '#8E8E8E', '#D55E00') AS color, if(lost = 0, 1, 4) AS thickness,
     worst AS subject
 FROM (
+    SELECT source, target, sum(links_here) AS links, sum(lost_here) AS lost, max(worst_here) AS worst FROM (
     SELECT if(lost_here > 0 AND a != '', a, {_POD_NODE.format(pod="own.pod")}) AS source,
-        if(lost_here > 0 AND z != '', z, {_PLANE_NODE.format(plane="own.plane")}) AS target,
-        sum(links_here) AS links, sum(lost_here) AS lost, max(worst_here) AS worst
+        multiIf(lost_here > 0 AND z != '', z, has(named_planes, own.plane), own.plane,
+            {_POD_NODE.format(pod="own.pod")}) AS target,
+        links_here, lost_here, worst_here
     FROM (
         SELECT if(has(named, links.a_device), links.a_device, '') AS a, links.pod AS pod,
-            if(has(named, links.z_device), links.z_device, '') AS z, links.plane AS plane, count() AS links_here,
+            if(has(named, links.z_device), links.z_device, '') AS z,
+            {_PLANE_NODE.format(plane="links.plane")} AS plane, count() AS links_here,
             countIf(has(down, links.subject)) AS lost_here,
             maxIf(links.subject, has(down, links.subject)) AS worst_here
         FROM ({FABRIC_LINKS}) AS links GROUP BY a, pod, z, plane
-    ) AS own GROUP BY source, target
-    UNION ALL SELECT if(one.3 = '', one.1, {_POD_NODE.format(pod="one.3")}),
-        if(one.3 = '', {_PLANE_NODE.format(plane="one.4")}, one.1), 1, 0, ''
-    FROM (SELECT arrayJoin(drawn) AS one) WHERE one.3 IN ('', ${{pod:singlequote}})
+    ) AS own
+    UNION ALL SELECT if(one.3 = '', name, {_POD_NODE.format(pod="one.3")}),
+        if(one.3 = '', {_PLANE_NODE.format(plane="one.4")}, name), below.links, below.lost, below.worst
+    FROM (SELECT arrayJoin(drawn) AS one, one.1 AS name) AS switches LEFT JOIN (
+        SELECT z_device AS name, count() AS links, countIf(has(down, subject)) AS lost,
+            maxIf(subject, has(down, subject)) AS worst
+        FROM ({LINKS_TO_HOSTS.format("has(named, z_device)")}) GROUP BY name
+    ) AS below ON below.name = switches.name
+    WHERE one.3 IN ('', ${{pod:singlequote}})
     UNION ALL SELECT if(empty(ranked), 'none', {_POD_NODE.format(pod="ranked[1].1")}) AS source, source, 0, 0, ''
-    WHERE NOT {HAS_FABRIC_LINKS}
+    WHERE NOT {HAS_FABRIC_LINKS} AND empty(drawn)
+    ) GROUP BY source, target
 ) ORDER BY id LIMIT 400""",
     ("id", "source", "target", "mainstat", "color", "thickness", "subject"),
 )
@@ -255,13 +279,13 @@ _TREND = f"""
 OPEN_FINDINGS = Query(
     f"""SELECT severity, detector AS condition, summary, {LASTS.format("lasts_s")} AS lasts,
     if(trend.direction = '', '', concat(trend.direction, ', ', {LASTS.format("changed_s")}, ' ago')) AS trend,
-    concat({POD}, ifNull(concat(' rail ', toString(rail)), '')) AS place, trimBoth(concat(cause, ' ', {CONFIDENCE}))
-        AS cause, length(hosts) AS hosts, arrayStringConcat(jobs, ', ') AS jobs,
+    concat({POD}, ifNull(concat(' rail ', toString(rail)), '')) AS place, cause,
+    length(hosts) AS hosts, arrayStringConcat(jobs, ', ') AS jobs,
     arrayStringConcat(arrayFilter(one -> one != '', [
         if(acknowledged.actor = '', '', concat('ack by ', acknowledged.actor)),
         if(parent_id = '', '', concat('explained by ', left(parent_id, 8)))
     ]), ', ') AS note, {_RUNBOOK} AS runbook,
-    subject_id AS subject, known.id AS id
+    subject_id AS subject, known.id AS id, known.jobs[1] AS job
 FROM (
     SELECT *, dateDiff('second', started_at, $__toTime) AS lasts_s FROM {KNOWN} WHERE {OPEN} AND {CHOSEN}
 ) AS known LEFT JOIN ({_ACKNOWLEDGED}
@@ -273,7 +297,7 @@ ORDER BY parent_id != '', {LEVEL} DESC, trend.direction = 'worse' DESC, started_
 LIMIT 500""",
     (
         "severity", "condition", "summary", "lasts", "trend", "place", "cause", "hosts", "jobs",
-        "note", "runbook", "subject", "id",
+        "note", "runbook", "subject", "id", "job",
     ),
 )  # fmt: skip
 CRITICAL_TIMES = finding_times(f"severity = 'critical' AND parent_id = '' AND {CHOSEN}")
@@ -292,18 +316,17 @@ HEALTH_PLACES = 24
 HEALTH = states_over_time(
     f"""SELECT {_PLACE} AS place FROM ({_PLACES}
     ) AS places LEFT JOIN (
-        SELECT {POD} AS pod, ifNull(rail, -1) AS lane, max({LEVEL}) AS level FROM {KNOWN}
-        WHERE {IN_RANGE} AND {CHOSEN} GROUP BY pod, lane
+        SELECT arrayJoin(pods) AS pod, ifNull(rail, -1) AS lane, max({LEVEL}) AS level FROM {_FINDINGS}
+        WHERE {IN_RANGE} GROUP BY pod, lane
     ) AS ill ON ill.pod = places.pod AND ill.lane = places.lane
     ORDER BY ill.level DESC, places.pod, places.lane LIMIT {HEALTH_PLACES}""",
     f"""
         SELECT {_PLACE} AS place, toUnixTimestamp(started_at) AS begin,
             ifNull(toUnixTimestamp(resolved_at), toUnixTimestamp($__toTime)) AS end, {LEVEL} AS level
         FROM (
-            SELECT * EXCEPT pod, {POD} AS pod, ifNull(rail, -1) AS lane FROM {KNOWN}
+            SELECT * EXCEPT pod, arrayJoin(pods) AS pod, ifNull(rail, -1) AS lane FROM {_FINDINGS}
             WHERE started_at <= $__toTime AND (resolved_at IS NULL OR resolved_at >= $__fromTime) AND {VALID}
-                AND {CHOSEN}
-        )
+        ) WHERE pod IN (${{pod:singlequote}})
         UNION ALL SELECT {_PLACE} AS place, begin, end, toInt32(0) AS level FROM (
             SELECT place AS pod, begin, end FROM (
                 {reported(f"SELECT device, if(pod = '', '{NONE}', pod) AS place FROM ({DEVICES})")}

@@ -32,8 +32,8 @@ SUBJECT = Query(
 _AROUND_S = 1800
 
 EXPLAIN = Query(
-    f"""SELECT line.1 AS item, line.2 AS value, subject, id, begin_ms, end_ms FROM (
-    SELECT subject_id AS subject, id, 1000 * (toUnixTimestamp(started_at) - {_AROUND_S}) AS begin_ms,
+    f"""SELECT line.1 AS item, line.2 AS value, subject, id, job, begin_ms, end_ms FROM (
+    SELECT subject_id AS subject, id, jobs[1] AS job, 1000 * (toUnixTimestamp(started_at) - {_AROUND_S}) AS begin_ms,
         1000 * (toUnixTimestamp(ifNull(resolved_at, $__toTime)) + {_AROUND_S}) AS end_ms, arrayJoin(arrayConcat(
         [('summary', summary), ('state', concat(status, ', ', severity)), ('subject', subject_id),
             ('since', toString(toDateTime(started_at, 'UTC'))),
@@ -46,7 +46,7 @@ EXPLAIN = Query(
     )) AS line
     FROM findings_latest WHERE id = ${{shown:sqlstring}}
 ) WHERE line.2 != ''""",
-    ("item", "value", "subject", "id", "begin_ms", "end_ms"),
+    ("item", "value", "subject", "id", "job", "begin_ms", "end_ms"),
 )
 HISTORY = Query(
     """SELECT toDateTime(arrived_at) AS at, status, severity, summary, cause FROM findings

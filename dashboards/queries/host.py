@@ -107,7 +107,7 @@ AGAINST_PEERS = Query(
     ) AS carried INNER JOIN ({_POD_RAILS}
     ) AS rails ON rails.device = carried.host AND rails.port = carried.host_port
     GROUP BY time, name HAVING countIf(carried.host = {_HOST}) > 0 AND countIf(carried.host != {_HOST}) > 0
-) ORDER BY time, series""",
+) QUALIFY count(share) OVER () > 0 ORDER BY time, series""",
     ("time", "series", "share"),
     series=True,
 )

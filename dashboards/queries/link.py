@@ -22,6 +22,7 @@ from dashboards.queries.query import (
     gauges,
     lane_gauges,
     lane_readings,
+    port_states,
     rates,
     remediation_times,
     states_over_time,
@@ -107,11 +108,31 @@ REMEDIATIONS = Query(
 FROM {DECIDED} WHERE {_IS_LINK} ORDER BY decided_at DESC LIMIT 50""",
     ("decided_at", "action", "state", "actor", "why"),
 )
-FLAPS = rates(
+_COUNTED = rates(
     _ENDS,
     (("times down", "link_down_events", 1), ("transitions", "link_transitions", 1)),
     _FEW,
     counts=True,
+)
+# Of an end whose source has no such counter, as by SNMP, the readings in which it is down for the first time.
+FLAPS = Query(
+    f"""WITH (SELECT groupUniqArray(left(series, 1)) FROM ({_COUNTED.sql})) AS counted
+SELECT time, series, rate FROM (
+    SELECT time, series, rate FROM ({_COUNTED.sql})
+    UNION ALL SELECT $__timeInterval(begin_at) AS time, concat(ends.place, 'seen down') AS series,
+        toFloat64(sum(goes_down)) AS rate
+    FROM (
+        SELECT device, row, toDateTime(begin, 'UTC') AS begin_at, is_down AND NOT lagInFrame(is_down, 1, is_down) OVER (
+            PARTITION BY device, row ORDER BY begin ROWS BETWEEN 1 PRECEDING AND CURRENT ROW
+        ) AS goes_down
+        FROM {port_states(_FEW)}
+    ) AS states INNER JOIN ({_ENDS}
+    ) AS ends ON ends.device = states.device AND ends.port = states.row
+    WHERE NOT has(counted, ends.side)
+    GROUP BY time, series
+) ORDER BY time, series""",
+    ("time", "series", "rate"),
+    series=True,
 )
 BER = gauges(_ENDS, (("pre-FEC BER", "pre_fec_ber"), ("post-FEC BER", "post_fec_ber")), _FEW)
 FEC = rates(

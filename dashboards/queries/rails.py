@@ -63,18 +63,18 @@ FROM ({_NOW}
 ) AS now WHERE plane IS NOT NULL GROUP BY now.rail, now.plane ORDER BY now.rail, now.plane""",
     ("rail", "place", "delivered"),
 )
-LOST_PLANES = Query(
+LOST = Query(
     f"""SELECT pod, host, concat('rail ', toString(number)) AS rail, concat(toString(total - length(gone)), ' of ',
         toString(total)) AS planes, (total - length(gone)) / total AS left, arrayStringConcat(gone, ', ') AS lost, id
 FROM (
     SELECT any(if(ports.pod = '', '{NONE}', ports.pod)) AS pod, ports.device AS host, ports.rail AS number,
-        count() AS total, arraySort(groupArrayIf(toString(assumeNotNull(ports.plane)), found.id != '')) AS gone,
+        count() AS total, arraySort(groupArrayIf(ifNull(toString(ports.plane), 'all'), found.id != '')) AS gone,
         max(found.id) AS id
     FROM ({_PORTS}
     ) AS ports LEFT JOIN (
         SELECT subject_id, any(id) AS id FROM {KNOWN} WHERE {OPEN} AND detector = 'link/down' GROUP BY subject_id
     ) AS found ON found.subject_id = ports.subject
-    WHERE ports.plane IS NOT NULL GROUP BY host, number
+    GROUP BY host, number
 ) WHERE notEmpty(gone) ORDER BY left, host, number LIMIT 50""",
     ("pod", "host", "rail", "planes", "left", "lost", "id"),
 )

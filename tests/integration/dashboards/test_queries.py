@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from dashboards import alerts
+from dashboards.looks import ARCS
 from dashboards.queries import fabric as queries
 from dashboards.queries import finding as finding_queries
-from dashboards.queries import infiniband, link, pipeline, rails, remediation
+from dashboards.queries import host, infiniband, link, pipeline, rails, remediation
 from dashboards.queries.changes import CHANGES
 from dashboards.queries.query import NONE, Query
 from lab.preview.reading import View
@@ -84,6 +85,19 @@ def test_a_device_without_a_pod_is_a_place_of_its_own(board: Board) -> None:
     assert {row["id"]: row["place"] for row in board.ask(queries.OPEN_FINDINGS)}["spine"] == NONE
     place = [row["health"] for row in board.ask(queries.HEALTH, interval_s=60) if row["place"] == "(none) fabric"]
     assert place == [0] * 8 + [3, 3]
+
+
+def test_a_link_between_pods_counts_in_both(board: Board) -> None:
+    """In the states at the end and over time, and where only the pod of its upper end is chosen."""
+    board.fill({"findings": [
+        finding("between", "critical", 80, a_device="leaf-1", z_device="host-2", pod="pod-1", rail=None),
+    ]})  # fmt: skip
+    for pods in (("pod-1", "pod-2"), ("pod-2",)):
+        rows = board.ask(queries.MATRIX, pods=pods)
+        assert {row["pod"]: row["health"] for row in rows if row["place"] == "fabric"} == dict.fromkeys(pods, 3)
+        states = board.ask(queries.HEALTH, pods=pods, interval_s=60)
+        assert [row["health"] for row in states if row["place"] == "pod-2 fabric"][-1] == 3
+        assert {row["id"]: row[ARCS["3"]] for row in board.ask(queries.NODES, pods=pods)}["pod-2"] == 1
 
 
 def test_who_acknowledged_a_finding_is_shown(board: Board) -> None:
@@ -303,7 +317,7 @@ def test_a_link_shows_its_retries_trimmed_packets_and_credits(empty: Board) -> N
 
 
 def test_the_planes_that_a_rail_lost_and_what_each_plane_delivers(empty: Board) -> None:
-    """The rail that keeps the fewest comes first; a resolved finding and a rail without planes do not count."""
+    """The rail that keeps the fewest comes first, also one without planes; a resolved finding does not count."""
     new = {"digest": "new", "effective_at": at(1000), "arrived_at": at(1000), "pod": "pod-1", "role": "host-link"}
     ports = [(f"host-{host}", rail, plane) for host in (1, 2) for rail in (0, 1) for plane in range(4)]
     links = [
@@ -331,11 +345,12 @@ def test_the_planes_that_a_rail_lost_and_what_each_plane_delivers(empty: Board) 
         for second in range(250, 0, -10)
     ]  # fmt: skip
     empty.fill({"inventory_links": links, "findings": found, "samples": samples})
-    rows = empty.ask(rails.LOST_PLANES)
+    rows = empty.ask(rails.LOST)
     assert [(row["host"], row["rail"], row["planes"], row["lost"]) for row in rows] == [
-        ("host-2", "rail 1", "2 of 4", "0, 2"), ("host-1", "rail 0", "3 of 4", "3"),
+        ("host-3", "rail 0", "0 of 1", "all"), ("host-2", "rail 1", "2 of 4", "0, 2"),
+        ("host-1", "rail 0", "3 of 4", "3"),
     ]  # fmt: skip
-    assert [row["left"] for row in rows] == [0.5, 0.75]
+    assert [row["left"] for row in rows] == [0, 0.5, 0.75]
     delivered = {(row["rail"], row["place"]): row["delivered"] for row in empty.ask(rails.PLANES)}
     assert delivered == {
         (f"rail {rail}", f"plane {plane}"): pytest.approx(0.5 * (plane < 3)) for rail in (0, 1) for plane in range(4)
@@ -410,6 +425,45 @@ def test_the_broken_link_is_an_edge_that_leads_to_it_and_counts_at_both_switches
     assert lost["switch leaf-1"] == lost["switch spine-1"] == (2, 1)
 
 
+@pytest.mark.parametrize("plane", [None, 0])
+@pytest.mark.parametrize("ill", [False, True], ids=["well", "ill"])
+def test_each_edge_has_two_nodes_in_a_fabric_with_its_spines_in_a_pod(
+    empty: Board, ill: bool, plane: int | None
+) -> None:
+    """`railsight init` drafts such an inventory. Grafana draws nothing if an edge has an end that is no node."""
+    links = [_link(f"x{n}", ("leaf-1", f"u{n}"), ("spine-1", f"p{n}"), plane=plane) for n in range(2)]
+    devices = [
+        {"digest": "new", "effective_at": at(1000), "arrived_at": at(1000), "name": name, "pod": "pod-1"}
+        | {"kind": "switch"} for name in ("leaf-1", "spine-1")
+    ]  # fmt: skip
+    down = "link:leaf-1/u0--spine-1/p0"
+    found = finding("f", "critical", 60, subject_id=down, a_device="leaf-1", z_device="spine-1")
+    empty.fill({"inventory_links": links, "inventory_devices": devices, "findings": [found] * ill})
+    nodes = {row["id"] for row in empty.ask(queries.NODES)}
+    edges = empty.ask(queries.EDGES)
+    assert edges and {end for row in edges for end in (row["source"], row["target"])} <= nodes
+    assert ("leaf-1", "spine-1") in {(row["source"], row["target"]) for row in edges} or not ill
+    assert all(row["mainstat"] == "" for row in edges if row["source"] == row["target"])
+
+
+def test_a_broken_link_of_a_host_is_an_edge_from_its_pod_to_its_leaf(empty: Board) -> None:
+    """A fabric of hosts and leaves alone has a map too; a switch without links to hosts has no number at its edge."""
+    down = "link:h1/r0--leaf-1/p1"
+    ends = (("h1", "p1"), ("h2", "p2"))
+    links = [_link(one, (one, "r0"), ("leaf-1", port), role="host-link", rail=0) for one, port in ends]
+    devices = [
+        {"digest": "new", "effective_at": at(1000), "arrived_at": at(1000), "name": name, "pod": pod, "kind": "switch"}
+        for name, pod in (("leaf-1", "pod-1"), ("spine-1", ""))
+    ]  # fmt: skip
+    ill = [
+        finding("f", "critical", 60, subject_id=down, a_device="h1", z_device="leaf-1"),
+        finding("g", "critical", 60, subject_id="device:spine-1", a_device="spine-1", detector="device/down"),
+    ]
+    empty.fill({"inventory_links": links, "inventory_devices": devices, "findings": ill})
+    edges = {(row["source"], row["target"]): (row["mainstat"], row["subject"]) for row in empty.ask(queries.EDGES)}
+    assert edges == {("pod-1", "leaf-1"): ("1 of 2", down), ("spine-1", "no pod"): ("", "")}
+
+
 def test_of_many_pods_only_the_ill_ones_are_drawn(empty: Board) -> None:
     """The other pods are one place with all their links, so that the graph reads at any size; so does the timeline."""
     pods = tuple(f"p{number:02}" for number in range(30))
@@ -445,3 +499,33 @@ def test_a_port_that_is_read_every_30_s_has_a_state_without_gaps(empty: Board) -
     course = [row["health"] for row in rows if row["end"].startswith("A ")]
     changes = [health for health, before in zip(course, [None, *course], strict=False) if health != before]
     assert changes == [-1, 0, 3, 0, -1], course
+    assert _sums(empty.ask(link.FLAPS, texts={"subject": link_id})) == {"A seen down": 1}
+    counted = [_grown("leaf-1", "u0", "snmp", second, link_down_events=0.01) for second in (410, 210)]
+    empty.fill({"samples": counted})
+    assert set(_sums(empty.ask(link.FLAPS, texts={"subject": link_id}))) == {"A times down"}, "a counter sees more"
+
+
+def _sums(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Return the sum of each series of bars."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        sums[row["series"]] = sums.get(row["series"], 0) + row["rate"]
+    return sums
+
+
+def test_a_comparison_of_idle_rails_has_no_line(empty: Board) -> None:
+    """Grafana shows the panel's reason for no rows, and empty axes for rows without a value."""
+    hosts = [_link(one, (one, "r0"), ("leaf-1", one), role="host-link", rail=0) for one in ("h1", "h2")]
+    devices = [
+        {"digest": "new", "effective_at": at(1000), "arrived_at": at(1000), "name": one, "pod": "pod-1"}
+        for one in ("h1", "h2")
+    ]
+
+    def read(tx_bytes: float) -> list[dict[str, Any]]:
+        seconds = range(300, 0, -30)
+        return [_grown(one, "r0", "nic", second, tx_bytes=tx_bytes) for one in ("h1", "h2") for second in seconds]
+
+    empty.fill({"inventory_links": hosts, "inventory_devices": devices, "samples": read(0)})
+    assert not empty.ask(host.AGAINST_PEERS, texts={"host": "h1"})
+    empty.fill({"samples": [{**one, "boot_id": 2} for one in read(500)]})
+    assert {row["share"] for row in empty.ask(host.AGAINST_PEERS, texts={"host": "h1"})} >= {1}

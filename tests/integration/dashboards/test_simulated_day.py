@@ -78,7 +78,8 @@ def fabric_at_midnight(day: Board) -> None:
     assert {row["source"] for row in edges} == {"pod1"}, "no link between switches is lost"
     assert {row["target"] for row in edges} == {"pod1-leaf3", "plane 0", "plane 1"}
     assert len({(row["fixedx"], row["fixedy"]) for row in nodes}) == len(nodes)
-    assert {row["target"]: row["subject"] for row in edges if row["subject"]} == {}, "the link is no fabric link"
+    broken = {row["target"]: row["subject"] for row in edges if row["subject"]}
+    assert broken == {"pod1-leaf3": "link:pod1-host1/mlx5_2--pod1-leaf3/Ethernet1/1"}, "of the leaf and its pod"
     changes = {row["what"] for row in wall["What changed"]}
     assert {"finding opened", "finding resolved"} <= changes
     assert not wall["Waiting for a person"] or "railsight " in wall["Waiting for a person"][0]["command"]

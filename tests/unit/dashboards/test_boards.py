@@ -86,6 +86,15 @@ def test_absence_of_data_is_grey_and_has_a_text(board: dict[str, Any]) -> None:
             assert defaults["noValue"], panel["title"]
 
 
+@pytest.mark.parametrize(
+    ("name", "title"), [("rails", "Delivered"), ("rails", "Slowest rail"), ("job", "Traffic against the fabric")]
+)
+def test_a_chart_of_shares_of_a_speed_names_the_column_that_it_needs(name: str, title: str) -> None:
+    """The speed of a link is optional in the inventory; rails that are read would be called unread without it."""
+    (panel,) = (one for one in panels(read(name)) if one["title"] == title)
+    assert "speed_bps" in panel["fieldConfig"]["defaults"]["noValue"]
+
+
 def test_every_column_of_a_table_has_a_title_and_fits_a_laptop(board: dict[str, Any]) -> None:
     """No raw name is shown, and the columns with a width fit the panel's share of 1,366 pixels."""
     for panel in panels(board):
@@ -271,8 +280,8 @@ def test_alert_rules_are_for_what_the_pipeline_cannot_report_and_for_critical_fi
     assert states == {
         "railsight-no-new-rows": ("Alerting", "OK"),
         "railsight-no-clickhouse": ("Alerting", "Alerting"),
-        "railsight-critical-finding": ("OK", "OK"),
-    }, "a dead server is one alert, and no data is none of health"
+        "railsight-critical-finding": ("OK", "KeepLast"),
+    }, "a dead server is one alert, resolves no finding, and no data is none of health"
     for rule in group["rules"]:
         query, threshold = rule["data"]
         assert (query["datasourceUid"], threshold["datasourceUid"]) == (source["uid"], "__expr__")
