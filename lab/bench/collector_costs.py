@@ -5,6 +5,7 @@ A benchmark measures railsight's client and the other clients in one run against
 
 import resource
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,19 +81,23 @@ def as_dict(costs: Sequence[Cost], many: int, what: str) -> dict[str, Any]:
 
 @contextmanager
 def running(command: list[str]) -> Iterator[str]:
-    """Run a server that first prints its address, and yield that line. Raises Retry."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline().strip()
-        if not line:
-            raise Retry(f"{command[2]} did not start")
-        yield line
-    finally:
-        process.terminate()
-        process.wait(30)
-        if process.stdout is not None:
-            process.stdout.close()
+    """Run a server that first prints its address, and yield that line. Raises Retry with the server's last line."""
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().strip()
+            if not line:
+                process.wait(30)
+                errors.seek(0)
+                why = errors.read().strip().splitlines()[-1:] or [f"{command[2]} did not start"]
+                raise Retry(why[0].removeprefix("railsight: "))
+            yield line
+        finally:
+            process.terminate()
+            process.wait(30)
 
 
 def cpu_s(who: int = resource.RUSAGE_SELF) -> float:

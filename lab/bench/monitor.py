@@ -62,6 +62,10 @@ class Monitor:
     last: WindowEdge | None = None
     revisions: list[tuple[int, Finding]] = field(default_factory=list)
     """Revisions from before the end of the load; afterwards the whole fabric is silent."""
+    decided_ns: int = 0
+    """The watermark of `decide` at the end of the load."""
+    behind_s: float = 0.0
+    """The age of that watermark at the end of the window."""
 
     def __post_init__(self) -> None:
         """Create the client of ClickHouse, which connects at the first sample."""
@@ -94,10 +98,15 @@ class Monitor:
         """End the window."""
         self.last = self._edge()
         self.row_age_counts = dict(self.row_ages.ages)
+        self.behind_s = (self.last.at_ns - self._decided_ns()) / 1e9
 
     def freeze_revisions(self) -> None:
         """Ignore later findings, which are about the end of the load."""
         self.revisions = list(self.observed.revisions)
+        self.decided_ns = self._decided_ns()
+
+    def _decided_ns(self) -> int:
+        return self.observed.stages["decide"].watermark_ns or 0
 
     def _edge(self) -> WindowEdge:
         self._sample_costs()

@@ -38,6 +38,7 @@ class Params:
     profile: Profile | None = None
     security: str = "none"
     """The broker's security: `none`, or `tls` with users and ACLs."""
+    planes: int = 1
     quick: bool = False
     """Only the costs of a healthy fabric: no faults, and no wait for their findings."""
 

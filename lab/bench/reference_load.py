@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field
 import orjson
 
 from lab.bench.processes import machine_and_own_cpu_s
+from streams.wire.errors import Misconfigured
 
 _DIFFERENCE = 1.1
 """Measurements of a machine without other work differ by less than this factor (40 in a row: 1.06)."""
@@ -58,6 +59,8 @@ class MachineSpeed:
     during: list[Speed] = field(default_factory=list)
     after: Speed | None = None
     others_cores: float = 0.0
+    unfinished: int = 0
+    """Measurements that did not end in time."""
 
     @property
     def load_s(self) -> float:
@@ -70,6 +73,8 @@ class MachineSpeed:
         reasons = []
         if self.others_cores > _OTHERS:
             reasons.append(f"other processes used {self.others_cores:.2f} cores")
+        if self.unfinished:
+            reasons.append(f"reference loads that did not end in {_TIMEOUT_S:.0f} s: {self.unfinished}")
         loads = [speed.load_s for speed in self._all()]
         if max(loads) > _DIFFERENCE * min(loads):
             reasons.append(f"the reference load took {min(loads):.2f} to {max(loads):.2f} s")
@@ -96,10 +101,16 @@ class MachineSpeed:
 
 @contextmanager
 def machine_speed() -> Iterator[MachineSpeed]:
-    """Measure before, every 20 s during, and after the block."""
-    speed = MachineSpeed(_measured())
+    """Measure before, every 20 s during, and after the block; raises Misconfigured if the first one does not end.
+
+    A later one that does not end marks the run as disturbed: the result of hours is not lost by it.
+    """
+    first = _measured()
+    if first is None:
+        raise Misconfigured(f"the machine is too busy: a load of 1 s did not end in {_TIMEOUT_S:.0f} s; end other work")
+    speed = MachineSpeed(first)
     ended = threading.Event()
-    sampler = threading.Thread(target=_sample, args=(speed.during, ended), name="reference load")
+    sampler = threading.Thread(target=_sample, args=(speed, ended), name="reference load")
     began_s, began = time.monotonic(), machine_and_own_cpu_s()
     sampler.start()
     try:
@@ -110,20 +121,26 @@ def machine_speed() -> Iterator[MachineSpeed]:
     busy_s, own_s = (end - begin for end, begin in zip(machine_and_own_cpu_s(), began, strict=True))
     speed.others_cores = max(0.0, busy_s - own_s) / (time.monotonic() - began_s)
     speed.after = _measured()
+    speed.unfinished += speed.after is None
 
 
-def _sample(during: list[Speed], ended: threading.Event) -> None:
+def _sample(speed: MachineSpeed, ended: threading.Event) -> None:
     # The first measurement early, because many benchmarks take less than the interval.
     wait_s = _EVERY_S / 4
     while not ended.wait(wait_s):
-        during.append(_measured(_NICE))
+        found = _measured(_NICE)
+        speed.during += [] if found is None else [found]
+        speed.unfinished += found is None
         wait_s = _EVERY_S
 
 
-def _measured(niceness: int = 0) -> Speed:
-    """Measure in a process of its own."""
+def _measured(niceness: int = 0) -> Speed | None:
+    """Measure in a process of its own; None if it does not end in time."""
     command = [sys.executable, "-m", "lab.bench.reference_load", str(niceness)]
-    printed = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=_TIMEOUT_S).stdout
+    try:
+        printed = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=_TIMEOUT_S).stdout
+    except subprocess.TimeoutExpired:
+        return None
     return Speed(**orjson.loads(printed))
 
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 
@@ -47,9 +46,12 @@ def report_lines(report: Report, load_s: float = 1.0) -> Iterator[str]:
         )
     yield ""
     yield from _stages(report)
+    yield f"at the end of the window all was concluded on up to {report.behind_s:.1f} s before it"
+    yield from (f"reported by the pipeline: {delay}" for delay in report.delays)
     yield ""
     yield _spread("sample to row in ClickHouse, as sampled each second (quick: 5 s)", report.sample_to_row_s)
     yield _spread("third link-down event to finding", report.flap_to_finding_s)
+    yield _spread("  of which from its record in Kafka", report.flap_in_kafka_to_finding_s)
     yield _spread("link down for 30 s to finding", report.down_to_finding_s)
     yield ""
     yield from _sizes(report)
@@ -58,6 +60,7 @@ def report_lines(report: Report, load_s: float = 1.0) -> Iterator[str]:
     for verdict in report.verdicts:
         yield f"{'yes' if verdict.holds else 'NO ':<4}{verdict.statement}"
     yield from _some("missed", report.faults.missed)
+    yield from _some("not read yet", report.faults.undecided)
     yield from _some("invented", report.faults.invented)
     yield from (f"problem: {problem}" for problem in report.problems)
 
@@ -146,12 +149,6 @@ def row(report: Report, speed: MachineSpeed) -> str:
 
 def _s(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:.3f}"
-
-
-def refuse_without_matplotlib() -> None:
-    """Raise Misconfigured before the measurement if matplotlib is missing."""
-    if find_spec("matplotlib") is None:
-        raise Misconfigured("a picture needs matplotlib: install railsight[bench]")
 
 
 def draw(reports: Sequence[Report], path: Path) -> None:

@@ -108,7 +108,9 @@ class PipelineBenchmark:
 
     async def _publish_fabric(self) -> FabricArrays:
         try:
-            inventory = await asyncio.to_thread(generate, GenerateParams(gpus=self.params.gpus))
+            inventory = await asyncio.to_thread(
+                generate, GenerateParams(gpus=self.params.gpus, planes=self.params.planes)
+            )
         except ImpossibleFabric as error:
             raise Misconfigured(f"--gpus {self.params.gpus}: {error}") from error
         await publish(

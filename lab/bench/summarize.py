@@ -13,9 +13,12 @@ from lab.bench.processes import machine_info
 from lab.bench.report import FaultScore, LoadFacts, PartCost, Report, StageRate, StoredFacts, WorkerKill, verdicts
 from lab.bench.statistics import Spread, grows, slope, spread_of, spread_of_histogram
 from lab.world.fabric_arrays import FabricArrays
+from streams.detect.detectors.telemetry_stale import BEHIND_METRIC
+from streams.detect.evidence.subjects import subject_ends
 from streams.fabric.ids import Port
 from streams.replay.score import Truth, as_dict, score
 from streams.store.clickhouse import ClickHouse
+from streams.wire.models import Finding
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, SAMPLES
 
 OPENS_AFTER_NS = 30_000_000_000
@@ -54,6 +57,7 @@ def summarize(
         stages=tuple(_stages(monitor, first, last, seconds)),
         sample_to_row_s=spread_of_histogram(monitor.row_age_counts),
         flap_to_finding_s=_latency(monitor, sent, "burst"),
+        flap_in_kafka_to_finding_s=_latency(monitor, sent, "burst", in_kafka=True),
         down_to_finding_s=_latency(monitor, sent, "down"),
         faults=_fault_score(monitor, sent),
         stored=_stored(monitor, stored),
@@ -62,6 +66,8 @@ def summarize(
         lags=monitor.lags,
         memory=monitor.memory,
         problems=(*problems, *_unexpected_restarts(monitor)),
+        behind_s=monitor.behind_s,
+        delays=tuple({one.id: one.summary for _, one in monitor.revisions if _is_of_delay(one)}.values()),
         machine=machine_info(),
     )
     return replace(report, verdicts=tuple(verdicts(report)))
@@ -132,8 +138,8 @@ def _messages_per_s(first: WindowEdge, last: WindowEdge, seconds: float) -> floa
     return (last.records.get("measure", 0) - first.records.get("measure", 0)) / seconds
 
 
-def _latency(monitor: Monitor, sent: LoadReport, kind: str) -> Spread:
-    """Return the time from the event that completes a fault to the first revision of its finding.
+def _latency(monitor: Monitor, sent: LoadReport, kind: str, *, in_kafka: bool = False) -> Spread:
+    """Return the time from the event that completes a fault, or from its record, to the first revision of its finding.
 
     Faults that were completed while a killed worker recovered are left out: the recovery time is reported per kill.
     """
@@ -141,14 +147,13 @@ def _latency(monitor: Monitor, sent: LoadReport, kind: str) -> Spread:
     arrivals: dict[Port, list[int]] = defaultdict(list)
     for arrived_ns, finding in monitor.revisions:
         if finding.condition in conditions:
-            for end in (finding.subject.a, finding.subject.z):
-                if end is not None:
-                    arrivals[Port(end.device, end.port)].append(arrived_ns)
+            for end in subject_ends(finding.subject):
+                arrivals[Port(end.device, end.port)].append(arrived_ns)
     assert monitor.first is not None
     latencies = []
     for fault in sent.faults:
-        complete_ns = _complete_ns(fault)
-        if fault.kind != kind or complete_ns is None:
+        complete_ns = _complete_ns(fault, fault.appended_ns if in_kafka else fault.at_ns)
+        if fault.kind != kind or not complete_ns:
             continue
         if is_recovering(monitor.kills, (complete_ns - monitor.first.at_ns) / 1e9):
             continue
@@ -165,9 +170,10 @@ def is_recovering(kills: Iterable[WorkerKill], at_s: float) -> bool:
     )
 
 
-def _complete_ns(fault: ReportedFault) -> int | None:
+def _complete_ns(fault: ReportedFault, at_ns: list[int]) -> int:
+    """Return the time at which a fault was complete; 0 if it was not."""
     if fault.kind == "burst":
-        return fault.at_ns[COMPLETING_CHANGE] if len(fault.at_ns) > COMPLETING_CHANGE else None
+        return at_ns[COMPLETING_CHANGE] if len(at_ns) > COMPLETING_CHANGE else 0
     return fault.at_ns[0] + OPENS_AFTER_NS
 
 
@@ -182,11 +188,20 @@ def _truths(sent: LoadReport, cadence_s: float) -> list[Truth]:
 
 def _fault_score(monitor: Monitor, sent: LoadReport) -> FaultScore:
     truths = _truths(sent, monitor.params.cadence_s)
-    outcome = score([finding for _, finding in monitor.revisions], truths)
+    outcome = score([finding for _, finding in monitor.revisions if not _is_of_delay(finding)], truths)
     names = as_dict(outcome)
+    missed: dict[bool, list[str]] = {True: [], False: []}
+    for truth, name in zip(outcome.missed, names["missed"], strict=True):
+        missed[truth.end_ns + truth.tolerance_ns <= monitor.decided_ns].append(name)
     return FaultScore(
-        len(truths), len(outcome.found), tuple(names["missed"]), tuple(names["invented"]), len(outcome.false_pages)
-    )
+        len(truths), len(outcome.found), tuple(missed[True]), tuple(missed[False]), tuple(names["invented"]),
+        len(outcome.false_pages),
+    )  # fmt: skip
+
+
+def _is_of_delay(finding: Finding) -> bool:
+    """Return whether a finding reports that the pipeline is behind, which is true of a load that it does not carry."""
+    return any(evidence.metric == BEHIND_METRIC for evidence in finding.evidence)
 
 
 def _stored(monitor: Monitor, stored: StoredCounts) -> StoredFacts:

@@ -8,7 +8,7 @@ import typer
 
 from lab.cli.run_folder import run_folder
 from streams.cli.options import AsJson
-from streams.cli.printing import progress
+from streams.cli.printing import echo, progress
 from streams.runtime.foreground import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -63,6 +63,6 @@ def chaos(
             raise typer.Exit(INTERRUPTED)
     if each and not as_json:
         for line in (*TABLE_HEAD, *(row for report in reports for row in report.table_rows())):
-            typer.echo(line)
+            echo(line)
     if not all(report.is_passed for report in reports):
         raise typer.Exit(1)

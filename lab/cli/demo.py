@@ -14,7 +14,7 @@ from lab.demo.grafana import HOW_TO, find_program
 from lab.demo.report import Report
 from lab.demo.session import playback_plan, run_demo
 from streams.cli.options import AsJson, WithoutSandbox
-from streams.cli.printing import print_text
+from streams.cli.printing import echo, print_text
 from streams.embedded.clickhouse.params import WITHOUT_SANDBOX
 from streams.runtime.foreground import INTERRUPTED
 
@@ -107,7 +107,7 @@ def _print_progress(status: str) -> None:
 
 def _print_report(report: Report, as_json: bool) -> None:
     if as_json:
-        typer.echo(orjson.dumps(report.as_dict()))
+        echo(orjson.dumps(report.as_dict()))
     else:
         for line in report.lines():
             print_text(line)

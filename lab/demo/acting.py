@@ -9,6 +9,7 @@ from pathlib import Path
 from lab.constants import is_constant
 from streams.config.kafka import KafkaSettings
 from streams.config.settings import Settings
+from streams.detect.evidence.subjects import subject_ends
 from streams.instrument.shipped import shipped
 from streams.runtime.supervise import Part
 from streams.wire.errors import Misconfigured
@@ -142,7 +143,7 @@ _FIRST = (State.WAITING, State.ESCALATED, State.DENIED)
 def headline(remediation: Remediation) -> str:
     """Return the id, the action and the target."""
     target = remediation.target
-    ends = [f"{end.device}/{end.port}" for end in (target.a, target.z) if end is not None]
+    ends = [f"{end.device}/{end.port}" for end in subject_ends(target)]
     return f"{remediation.id[:12]} {remediation.action.name} {' -- '.join(ends) or target.id}"
 
 

@@ -16,6 +16,7 @@ from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_pb2
 from lab.demo.state import DemoState
 from lab.servers.repair import address, repair
+from streams.detect.evidence.subjects import subject_ends
 from streams.runtime.local_pipeline import railsight_command
 from streams.wire.models import Action, Remediation
 from streams.wire.models import RemediationState as State
@@ -48,7 +49,7 @@ class Disturbances:
         (self._folder / MARK).write_text(waiting.id, encoding="utf-8")
         await self._command("approve", waiting.id, "--reason", "demo")
         await self._until(lambda one: one.id == waiting.id and one.state is State.DRAINED)
-        ends = [end for end in (waiting.target.a, waiting.target.z) if end is not None]
+        ends = subject_ends(waiting.target)
         switch = ends[1]
         await self._rename(switch.device, switch.port)
         renamed = await self._until(lambda one: one.id == waiting.id and one.target.id != self._target)

@@ -14,6 +14,7 @@ import orjson
 
 from lab.demo.state import DemoState, duplicate_episodes
 from streams.decide.policy import Policy
+from streams.detect.evidence.subjects import subject_ends
 from streams.fabric.ids import Port
 from streams.replay.score import Score, as_dict, as_table
 from streams.runtime.supervise import PartState
@@ -152,8 +153,7 @@ def _is_drained(policy: Policy, truth: BadLinkTruth, episodes: int) -> bool:
 
 
 def _ends(remediation: Remediation) -> set[Port]:
-    target = remediation.target
-    return {Port(end.device, end.port) for end in (target.a, target.z) if end is not None}
+    return {Port(end.device, end.port) for end in subject_ends(remediation.target)}
 
 
 def _name(truth: BadLinkTruth) -> str:

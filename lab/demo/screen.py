@@ -8,6 +8,7 @@ from rich.text import Text
 
 from lab.demo.acting import answer_lines, headline, outcome, shown
 from lab.world.faults import FAULT_OF
+from streams.detect.evidence.subjects import subject_ends
 from streams.replay.score import Truth
 from streams.report.top.state import SEVERITY_COLORS, TopState
 from streams.runtime.supervise import PartState
@@ -58,10 +59,9 @@ def _is_of(finding: Finding, truth: Truth) -> bool:
     """Return True if a finding has the condition and the place of a fault, and started during the fault."""
     if finding.condition is not truth.condition:
         return False
-    if not truth.start_ns - truth.tolerance_ns <= finding.started_at_ns <= truth.end_ns + truth.tolerance_ns:
+    if not truth.is_during(finding.started_at_ns):
         return False
-    ends = [end for end in (finding.subject.a, finding.subject.z) if end is not None]
-    if any(end.device == truth.device and truth.port in ("", end.port) for end in ends):
+    if any(end.device == truth.device and truth.port in ("", end.port) for end in subject_ends(finding.subject)):
         return True
     return finding.subject.id == f"device:{truth.device}"
 

@@ -125,10 +125,8 @@ def world_of(params: Params, now_ns: int) -> DemoWorld:
     faults, bad_links = planned(params, inventory, begin_ns, rng)
     if unknown := [slug for slug in params.inject if slug not in FAULT_OF]:
         raise Misconfigured(f"inject: unknown fault {', '.join(unknown)}; known: {', '.join(FAULT_OF)}")
-    if unseen := [slug for slug in params.inject if FAULT_OF[slug].is_of_gpus]:
-        raise Misconfigured(
-            f"inject: only GPUs show {', '.join(unseen)}, and these servers have none; bench detection has"
-        )
+    if unseen := [slug for slug in params.inject if FAULT_OF[slug].is_of_trial]:
+        raise Misconfigured(f"inject: what shows {', '.join(unseen)} these servers do not have; bench detection has")
     within = Interval(begin_ns, begin_ns + int(params.inject_s * 1e9))
     try:
         faults += inject(inventory, params.inject, within, params.seed)

@@ -71,19 +71,23 @@ def unread_reason(truth: Truth, topology: Topology, outages: Sequence[CollectorO
 
 
 def dated_later(fault: InjectedFault, topology: Topology, outages: Sequence[CollectorOutage]) -> InjectedFault:
-    """Return a fault whose begin may be dated after an outage in which its begin was not read."""
-    known = [
-        replace(one, truth=replace(one.truth, tolerance_s=one.truth.tolerance_s + late_ns / _S))
-        if (late_ns := max((_unread_begin_ns(one.truth, topology, outage) for outage in outages), default=0))
-        else one
-        for one in fault.ground_truths
-    ]
+    """Return a fault with its begin and its first detection after an outage in which they were not read."""
+
+    def read_from_ns(at_ns: int, truth: Truth) -> int:
+        if truth.condition is Condition.TELEMETRY_STALE:
+            return at_ns
+        readers = _readers(truth, topology)
+        ends = (one.interval.end_ns for one in outages if one.interval.contains(at_ns) and readers <= one.devices)
+        return max(ends, default=at_ns)
+
+    known = []
+    for one in fault.ground_truths:
+        truth = one.truth
+        late_ns = read_from_ns(truth.start_ns, truth) - truth.start_ns
+        if late_ns:
+            truth = replace(truth, tolerance_s=truth.tolerance_s + (late_ns + _READ_AGAIN_NS) / _S)
+        known.append(replace(one, truth=truth, detectable_from_ns=read_from_ns(one.detectable_from_ns, truth)))
     return replace(fault, ground_truths=tuple(known))
-
-
-def _unread_begin_ns(truth: Truth, topology: Topology, outage: CollectorOutage) -> int:
-    is_unread = outage.interval.contains(truth.start_ns) and _readers(truth, topology) <= outage.devices
-    return outage.interval.end_ns - truth.start_ns + _READ_AGAIN_NS if is_unread else 0
 
 
 def _readers(truth: Truth, topology: Topology) -> set[str]:

@@ -56,14 +56,18 @@ class DeliveryQueue:
         if rng.random() < model.late_ratio and not fresh and self._may_delay(message):
             arrival_ns += round(rng.uniform(*model.late_s) * _S)
             counts["late"] += 1
-        self._in_flight[arrival_ns // self._slice_ns].append((arrival_ns, message))
-        counts["messages"] += 1
+        self.deliver(arrival_ns, message)
         if isinstance(message, Samples):
             counts["port_samples"] += len(message.row)
         if rng.random() < model.duplicate_ratio:
             duplicate_ns = arrival_ns + round(rng.uniform(*_DUPLICATE_WITHIN_S) * _S)
             self._in_flight[duplicate_ns // self._slice_ns].append((duplicate_ns, message))
             counts["duplicates"] += 1
+
+    def deliver(self, arrival_ns: int, message: Message) -> None:
+        """Add a message that arrives once and at this time."""
+        self._in_flight[arrival_ns // self._slice_ns].append((arrival_ns, message))
+        self._counts["messages"] += 1
 
     def due(self, first: int, until: int) -> Iterator[tuple[int, list[Message]]]:
         """Yield (end, messages) of the slices with these numbers."""

@@ -87,11 +87,12 @@ class AgentRestart:
 
 @dataclass(frozen=True, slots=True)
 class CachedCounters:
-    """A switch refreshes its traffic counters only at multiples of `period_s`; all others are fresh."""
+    """Each line card of a switch refreshes its traffic counters once in `period_s`; all other counters are fresh."""
 
     device: int
     interval: Interval
     period_s: float
+    cards: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +221,8 @@ class EmitEvent:
     interval: Interval
     message: Message
     source: Source = Source.SOURCE_HOST
+    is_certain: bool = False
+    """True if it arrives once and at its time, without random numbers, so that it changes no other message."""
 
 
 @dataclass(frozen=True, slots=True)

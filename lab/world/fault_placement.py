@@ -318,8 +318,9 @@ class Fault:
     """The number of planes from which on a fabric has the fault; others have the same days without it."""
     needs_spraying: bool = False
     """True if only a fabric that sprays packets has the fault; others have the same days without it."""
-    is_of_gpus: bool = False
-    """True if only values of GPUs show it, which neither the protocol servers of the demo nor the load have."""
+    is_of_trial: bool = False
+    """True if only what neither the protocol servers of the demo nor the load have shows it: values of GPUs, reports of
+    another collector."""
 
     @property
     def slug(self) -> str:

@@ -59,7 +59,7 @@ class GroundTruth:
             for finding in findings
             if finding.condition is truth.condition
             and finding.subject.a is not None
-            and truth.start_ns - truth.tolerance_ns <= finding.started_at_ns <= truth.end_ns + truth.tolerance_ns
+            and truth.is_during(finding.started_at_ns)
         }
         device = next((device for device in self.devices if device in reported), truth.device)
         return replace(self, truth=replace(truth, device=device))

@@ -42,6 +42,7 @@ _STEP_S = 3.0
 _ODD_S = (3600, 14_400)
 _CACHE_S = (20.0, 90.0)
 """Refresh periods: Junos refreshes after up to 60 s; some line cards need longer."""
+_MOST_CARDS = 4
 
 
 def single_down(placer: FaultPlacer, within: Interval) -> list[Effect]:
@@ -163,9 +164,10 @@ def clock_step(placer: FaultPlacer, within: Interval) -> list[Effect]:
 
 
 def cached_counters(placer: FaultPlacer, within: Interval) -> list[Effect]:
-    """Refresh the traffic counters of a switch more slowly than it is read, beside fresh pause counters."""
+    """Refresh the traffic counters of a switch, card by card, more slowly than it is read, beside fresh pause."""
     device, interval = _switch(placer), placer.interval(within, _ODD_S)
-    return [CachedCounters(device, interval, placer.rng.uniform(*_CACHE_S))]
+    period_s, cards = placer.rng.uniform(*_CACHE_S), int(placer.rng.integers(1, _MOST_CARDS + 1))
+    return [CachedCounters(device, interval, period_s, cards)]
 
 
 def last_change_times(placer: FaultPlacer, within: Interval) -> list[Effect]:

@@ -1,6 +1,6 @@
 """Simulates agents of healthy switches whose readings have odd times, old counters, another boot id, or missing cells.
 
-All of them were seen in the field (DECISIONS.md, field reports A to C). They change readings only: the fabric is the
+All of them were seen in the field (docs/field-reports.md, A to C). They change readings only: the fabric is the
 same.
 """
 
@@ -32,7 +32,7 @@ class OddAgents:
             if isinstance(effect, _Oddity):
                 self._effects[effect.device].append(effect)
             if isinstance(effect, CachedCounters):
-                self._agents[effect] = _Cache(round(effect.period_s * 1e9))
+                self._agents[effect] = _Cache(round(effect.period_s * 1e9), effect.cards)
             elif isinstance(effect, LastChangeTimes):
                 self._agents[effect] = _LastChanges(SampleTime(cadence_ns))
 
@@ -61,9 +61,10 @@ class OddAgents:
 
 @dataclass(slots=True)
 class _Cache:
-    """Traffic counters that a device refreshes at whole multiples of a period."""
+    """Traffic counters that the line cards of a device refresh once in a period, one card after the other."""
 
     period_ns: int
+    cards: int
     before: tuple[int, Counts] | None = None
     """The last reading: its time and its true counts."""
     shown: Counts | None = None
@@ -71,13 +72,13 @@ class _Cache:
     def read(self, samples: Samples) -> Samples:
         """Return a reading whose traffic counters are those of the last refresh."""
         at_ns, counts = samples.received_at_ns, _counts(samples)
-        refreshed_ns = at_ns - at_ns % self.period_ns
+        card = np.arange(counts.shape[1]) * self.cards // counts.shape[1]
+        refreshed_ns = at_ns - (at_ns - card * self.period_ns // self.cards) % self.period_ns
         before_ns, before = self.before or (at_ns, counts)
-        shown = counts if self.shown is None else self.shown
-        if refreshed_ns > before_ns:
-            share = (refreshed_ns - before_ns) / (at_ns - before_ns)
-            grown = np.where(counts >= before, counts - before, np.uint64(0))
-            shown = np.where(counts >= before, before + (grown * share).astype(np.uint64), counts)
+        share = (refreshed_ns - before_ns) / max(at_ns - before_ns, 1)
+        grown = np.where(counts >= before, counts - before, np.uint64(0))
+        fresh = np.where(counts >= before, before + (grown * np.maximum(share, 0)).astype(np.uint64), counts)
+        shown = counts if self.shown is None else np.where(share > 0, fresh, self.shown)
         self.before, self.shown = (at_ns, counts), shown
         values = counts.copy()
         cached = [place for place, metric in enumerate(samples.counters.metric) if metric in _TRAFFIC]

@@ -80,7 +80,6 @@ class Telemetry:
             collector_name("nic", device) if is_host else collector_of(number)
             for number, (device, is_host) in enumerate(zip(fabric.devices, fabric.is_host, strict=True))
         ]
-        self._run: dict[str, int] = defaultdict(lambda: 1)
         self._agents = HostAgents(world, effects)
         self._odd_agents = OddAgents(effects, self._switch_ns)
         self._sequence: Counter[tuple[int, Source]] = Counter()
@@ -96,10 +95,11 @@ class Telemetry:
         self._events: list[tuple[int, Message]] = []
         for loss in world.signal_losses:
             self._add_link_events(loss)
-        self._events += [(e.interval.start_ns, e.message) for e in effects if isinstance(e, EmitEvent)]
+        self._events += _emitted(effects, is_certain=False)
 
     def _sort_effects(self, effects: Sequence[Effect]) -> None:
-        """Index the effects on the readings of devices by the affected device or link."""
+        """Index the effects on the readings of devices by the affected device or link, and what arrives certainly."""
+        self._certain = _emitted(effects, is_certain=True)
         for effect in effects:
             if isinstance(effect, NotPolled):
                 self._not_polled[effect.device].append(effect)
@@ -131,6 +131,9 @@ class Telemetry:
         for at_ns, message in self._events:
             if start_ns <= at_ns < end_ns:
                 queue.add(self._arrival(at_ns), message)
+        for at_ns, message in self._certain:
+            if start_ns <= at_ns < end_ns:
+                queue.deliver(at_ns, message)
         for at_ns in range(start_ns, end_ns, self._step_ns):
             for arrival_ns, message in self._poll(at_ns):
                 queue.add(arrival_ns, message, fresh=self._is_fresh(message, arrival_ns))
@@ -174,11 +177,8 @@ class Telemetry:
 
     def _poll_device(self, device: int, at_ns: int) -> Iterator[tuple[int, Message]]:
         collector, is_host = self._collector[device], self._fabric.is_host[device]
-        restarts = self._restarts.get(collector, ())
-        if _any_contains(restarts, at_ns):
+        if _any_contains(self._restarts.get(collector, ()), at_ns):
             return
-        if restarts:
-            self._run[collector] = 1 + sum(interval.end_ns <= at_ns for interval in restarts)
         if self._odd_agents.is_restarting(device, at_ns):
             return
         is_rebooting = _any_contains(self._world.reboots.get(device, ()), at_ns)
@@ -207,6 +207,10 @@ class Telemetry:
         if not last_ns or at_ns - self._status_ns[device, source] >= STATUS_INTERVAL_NS:
             yield self._status(device, source, at_ns, at_ns)
 
+    def _run_at(self, collector: str, at_ns: int) -> int:
+        """Return the run of a collector, which grows by 1 at each restart."""
+        return 1 + sum(interval.end_ns <= at_ns for interval in self._restarts.get(collector, ()))
+
     def _arrival(self, at_ns: int) -> int:
         return at_ns + round(self._rng.uniform(0.02, 0.4) * _S)
 
@@ -218,7 +222,7 @@ class Telemetry:
         collector = collector_name("host", name) if is_agent else self._collector[device]
         cadence_ns = self._switch_ns * self._model.agent_rounds if is_agent else int(self._cadence_ns[device])
         return self._arrival(at_ns), CollectorStatus(
-            collector, self._run[collector], source, name, at_ns, not error, error,
+            collector, self._run_at(collector, at_ns), source, name, at_ns, not error, error,
             last_sample_at_ns=last_ns, clock_offset_ns=self._skew_at(device, at_ns), cadence_ns=cadence_ns,
         )  # fmt: skip
 
@@ -234,16 +238,16 @@ class Telemetry:
         self._sequence[device, source] += 1
         counters, gauges = COUNTERS[counter_columns], GAUGES[gauge_columns]
         samples = Samples(
-            self._fabric.devices[device], source, collector, self._run[collector], self._sequence[device, source],
-            at_ns + self._skew_at(device, at_ns), at_ns, world.boot_id[device], RowKind.ROW_KIND_PORT, rows,
-            self._digests[rows],
+            self._fabric.devices[device], source, collector, self._run_at(collector, at_ns),
+            self._sequence[device, source], at_ns + self._skew_at(device, at_ns), at_ns, world.boot_id[device],
+            RowKind.ROW_KIND_PORT, rows, self._digests[rows],
             Table(
                 tuple(metric for metric, _ in counters), tuple(index for _, index in counters),
                 world.counters[counter_columns, ports].copy(),
             ),
             Table(gauges, (-1,) * len(gauges), world.gauges[gauge_columns, ports].copy()),
         )  # fmt: skip
-        return self._odd_agents.read(device, samples)
+        return self._odd_agents.read(device, world.further.added_to(samples, ports))
 
     def _add_link_events(self, loss: SignalLoss) -> None:
         """Add the events of both ends of a link, and record the time at which the first end reports the loss."""
@@ -277,7 +281,7 @@ class Telemetry:
             return False
         event = Event(
             self._fabric.devices[device], port, kind, at_ns + self._skew_at(device, at_ns), at_ns, self._source(device),
-            collector, self._run[collector], 0,
+            collector, self._run_at(collector, at_ns), 0,
         )  # fmt: skip
         is_lost = self._rng.random() < self._model.lost_event_ratio
         if not is_lost:
@@ -287,6 +291,12 @@ class Telemetry:
             agent = collector_name("host", event.device)
             self._events.append((at_ns, replace(event, source=Source.SOURCE_HOST, collector=agent)))
         return is_host or not is_lost
+
+
+def _emitted(effects: Iterable[Effect], *, is_certain: bool) -> list[tuple[int, Message]]:
+    """Return the messages that sources emit, each with its time."""
+    emitted = (effect for effect in effects if isinstance(effect, EmitEvent) and effect.is_certain is is_certain)
+    return [(effect.interval.start_ns, effect.message) for effect in emitted]
 
 
 def _any_contains(intervals: Iterable[Interval], at_ns: int) -> bool:

@@ -36,6 +36,7 @@ from lab.world.effects import (
     TrafficShift,
 )
 from lab.world.fabric_arrays import FabricArrays
+from lab.world.further_columns import FurtherColumns
 from lab.world.traffic import Traffic
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory
@@ -72,6 +73,7 @@ class World:
         self._ber = np.minimum(rng.lognormal(np.log(3e-9), 1.5, ports), 8e-7)
         self._level = self._usual_gauges(ports)
         self.gauges = self._level.copy()
+        self.further = FurtherColumns(effects, ports)
         self.reboots: dict[int, list[Interval]] = defaultdict(list)
         for effect in effects:
             if isinstance(effect, Rebooting):
@@ -194,6 +196,7 @@ class World:
         warm = np.sin(at_ns / 1e9 / 86_400 * 2 * np.pi)
         gauges, rng, ports = self.gauges, self._rng, self.counters.shape[1]
         gauges[:] = self._level
+        self.further.begin_reading()
         gauges[GAUGE_INDEX[Metric.MODULE_TEMPERATURE_C]] += 2 * warm + 0.3 * rng.standard_normal(ports)
         for metric in (Metric.RX_POWER_DBM, Metric.TX_POWER_DBM):
             gauges[GAUGE_INDEX[metric]] += 0.15 * warm + 0.05 * rng.standard_normal(ports)
@@ -228,12 +231,20 @@ class World:
                 part = self._part(effect.interval, port, int(now_ns[port]))
                 base = growth[COUNTER_INDEX[of_metric, NO_INDEX], port] if of_metric is not None else 0.0
                 expected = part * effect.growth(seconds[port], base)
-                growth[COUNTER_INDEX[effect.metric, effect.index], port] += self._rng.poisson(min(expected, 1e15))
+                if (column := (effect.metric, effect.index)) in COUNTER_INDEX:
+                    growth[COUNTER_INDEX[column], port] += self._rng.poisson(min(expected, 1e15))
+                else:
+                    self.further.count(column, port, expected)
             case BitErrors(port=port):
                 self._add_bit_errors(effect, growth, int(now_ns[port]))
             case GaugeOverride(port=port) if effect.interval.contains(int(now_ns[port])):
-                gauge = GAUGE_INDEX[effect.metric]
-                self.gauges[gauge, port] = effect.reading(self.gauges[gauge, port], int(now_ns[port]))
+                gauge = GAUGE_INDEX.get(effect.metric)
+                usual = 0.0 if gauge is None else self.gauges[gauge, port]
+                reading = effect.reading(usual, int(now_ns[port]))
+                if gauge is None:
+                    self.further.set(effect.metric, port, reading)
+                else:
+                    self.gauges[gauge, port] = reading
             case Rebooting() | CounterReset():
                 self._reset(effect, now_ns)
             case _:
@@ -282,6 +293,7 @@ class World:
         since, now, (start_ns, end_ns) = int(self.at_ns[first]), int(now_ns[first]), effect.interval
         if since < start_ns <= now or start_ns <= now < end_ns:
             self.counters[:, first : first + count] = 0
+            self.further.reset(slice(first, first + count))
         if isinstance(effect, Rebooting) and since < end_ns <= now:
             self.boot_id[effect.device] += 1
 

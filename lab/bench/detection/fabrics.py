@@ -11,6 +11,7 @@ from typing import TypeVar
 from lab.bench.detection.infiniband import CADENCE_S, by_infiniband, hidden_from_infiniband
 from lab.world.delivery_model import Cadence
 from lab.world.faults.congestion import DELAYED
+from lab.world.faults.devices import STRAY
 from streams.detect.detectors import DETECTORS
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
@@ -74,6 +75,10 @@ def _columns(table: Table) -> Table:
 
 def _by_nic(message: Message) -> Message | None:
     return message if getattr(message, "source", None) is Source.SOURCE_NIC else None
+
+
+def _without_strays(message: Message) -> Message | None:
+    return None if isinstance(message, Event) and message.collector == STRAY else message
 
 
 _HIDDEN = {detector.condition: detector.hidden_in for detector in DETECTORS}
@@ -146,7 +151,7 @@ def _hidden_from_infiniband(truth: Truth, kind: str, topology: Topology) -> str:
 
 
 def _hidden_at_60_s(truth: Truth, _kind: str, _topology: Topology) -> str:
-    return _too_short(truth, SLOW_CADENCE_S)
+    return _HIDDEN[truth.condition].get("slow") or _too_short(truth, SLOW_CADENCE_S)
 
 
 FABRICS: dict[str, Fabric] = {
@@ -157,7 +162,8 @@ FABRICS: dict[str, Fabric] = {
     "snmp": Fabric("SNMP alone, without traps", cadence=Cadence(SNMP_CADENCE_S, SNMP_CADENCE_S), receive=_by_snmp,
                    hidden=_hidden_from_snmp,
                    shut_hidden={"host": "no failure, but a port that was shut at the host: no host is read"}),
-    "slow": Fabric("all sources, every 60 s", cadence=Cadence(SLOW_CADENCE_S, SLOW_CADENCE_S), hidden=_hidden_at_60_s),
+    "slow": Fabric("all sources, every 60 s", cadence=Cadence(SLOW_CADENCE_S, SLOW_CADENCE_S),
+                   receive=_without_strays, hidden=_hidden_at_60_s),
     "no-pause": Fabric("all sources; congestion control instead of pause", has_pause=False,
                        hidden=_hidden_without_pause, promises_delays=True),
     "infiniband": Fabric("InfiniBand: UFM Telemetry every 30 s, and hosts", cadence=Cadence(CADENCE_S, 1.0),

@@ -35,7 +35,7 @@ class HiddenFault(NamedTuple):
             or end in self.affected
             for end in ends
         )
-        return at and truth.start_ns - truth.tolerance_ns <= start_ns <= truth.end_ns + truth.tolerance_ns
+        return at and truth.is_during(start_ns)
 
 
 class ShownScore(NamedTuple):

@@ -8,11 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from lab.world.columns import LINE_BPS
+from lab.world.faults.congestion import STORM_FRAMES_PER_S
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.replay.score import Truth
 from streams.wire.models import (
+    ABSENT_COUNTER,
     NO_INDEX,
     CollectorStatus,
     Condition,
@@ -27,14 +30,15 @@ from streams.wire.models import (
 
 CADENCE_S = 30.0
 """The interval of UFM Telemetry's first instance."""
-_PAUSED_BYTES = 65535 * 512 // 8
-"""The bytes that a port does not send for a frame of pause, of which a permanent pause has no more than its time."""
+_PAUSED_BYTES = LINE_BPS / 8 / STORM_FRAMES_PER_S
+"""The bytes that a port does not send for a frame of pause. In a storm a frame arrives before the end of the last one:
+with the whole time of each, the port would wait for 105 % of the time."""
 _OF_SWITCH = {
     Metric.RX_BYTES: (Metric.RX_BYTES, 1.0), Metric.TX_BYTES: (Metric.TX_BYTES, 1.0),
     Metric.RX_PACKETS: (Metric.RX_PACKETS, 1.0), Metric.TX_PACKETS: (Metric.TX_PACKETS, 1.0),
     Metric.TX_DISCARDS: (Metric.TX_DISCARDS, 1.0), Metric.LINK_TRANSITIONS: (Metric.LINK_DOWN_EVENTS, 0.5),
     Metric.RX_FCS_ERRORS: (Metric.UNCORRECTED_SYMBOLS, 1.0),
-    Metric.PFC_RX_FRAMES: (Metric.TX_WAIT_BYTES, float(_PAUSED_BYTES)),
+    Metric.PFC_RX_FRAMES: (Metric.TX_WAIT_BYTES, _PAUSED_BYTES),
     **{metric: (metric, 1.0) for metric in (
         Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS, Metric.MODULE_TEMPERATURE_C, Metric.PRE_FEC_BER,
     )},
@@ -79,7 +83,8 @@ def _converted(table: Table) -> Table:
     values = table.values[[place for place, _, _ in columns]].copy()
     for row, (_, _, factor) in enumerate(columns):
         if factor != 1.0:
-            values[row] = (values[row] * factor).astype(values.dtype)
+            known = values[row] != ABSENT_COUNTER
+            values[row, known] = (values[row, known] * factor).astype(values.dtype)
     order = np.argsort([int(metric) for _, metric, _ in columns], kind="stable")
     return Table(tuple(columns[at][1] for at in order), (NO_INDEX,) * len(columns), values[order])
 

@@ -24,6 +24,7 @@ from lab.world.telemetry import COLLECTORS, Telemetry, collector_of
 from lab.world.traffic import Traffic
 from lab.world.world import World
 from streams.config.settings import Settings
+from streams.detect.fabric_side import devices_of
 from streams.fabric.inventory import Inventory, Link
 from streams.fabric.topology import Topology
 from streams.instrument.text import format_time
@@ -259,10 +260,9 @@ class _Person:
 
 
 def _belongs(finding: Finding, event: NightEvent) -> bool:
-    places = {end.device for end in (finding.subject.a, finding.subject.z) if end is not None}
     own = {truth.truth.device for fault in event.faults for truth in fault.ground_truths()} | event.devices
     wide = Interval(event.interval.start_ns - _LATE_NS, event.interval.end_ns + _LATE_NS)
-    return bool(places & own) and wide.contains(finding.started_at_ns)
+    return not own.isdisjoint(devices_of(finding)) and wide.contains(finding.started_at_ns)
 
 
 def night_lines(night: Night) -> Iterator[str]:

@@ -10,6 +10,8 @@ from lab.bench.detection.hidden_faults import HiddenFault
 from lab.world.delivery_model import Cadence, DeliveryModel
 from lab.world.ground_truth import GroundTruth, InjectedFault
 from lab.world.scenario import ScenarioSpec
+from streams.detect.evidence.subjects import subject_ends
+from streams.detect.fabric_side import devices_of
 from streams.fabric.ids import Port
 from streams.replay.score import Score, ScoredFinding, Truth
 from streams.wire.models import Condition, Finding, Status
@@ -73,12 +75,9 @@ def _is_incast(finding: Finding) -> bool:
 
 
 def _is_of(finding: Finding, truth: Truth) -> bool:
-    at, tolerance_ns = finding.subject.a, truth.tolerance_ns
-    return (
-        at is not None
-        and (at.device, at.port) == (truth.device, truth.port)
-        and truth.start_ns - tolerance_ns <= finding.started_at_ns <= truth.end_ns + tolerance_ns
-    )
+    at = finding.subject.a
+    is_there = at is not None and (at.device, at.port) == (truth.device, truth.port)
+    return is_there and truth.is_during(finding.started_at_ns)
 
 
 def _named_by(finding: Finding, hosts: Collection[str]) -> Iterator[str]:
@@ -179,8 +178,8 @@ class Outcome:
     def muted_pages(self) -> list[str]:
         """Return the ids of CRITICAL findings of faults whose page is missing or late though no fault explains them.
 
-        The outage of a device explains its links. Missing data explains only missing data, and a parent without a fault
-        explains nothing.
+        The outage of a device explains its links. Missing data explains only missing data, with a page of its own; a
+        parent without a fault explains nothing.
         """
         return [identity for identity, critical in self.criticals.items() if self._is_muted(identity, critical)]
 
@@ -195,8 +194,15 @@ class Outcome:
             return False  # it ended within its hold
         is_silence = finding.condition is Condition.TELEMETRY_STALE
         return not any(
-            self._has_fault(one) and (is_silence or one.condition is not Condition.TELEMETRY_STALE) for one in parents
+            self._has_fault(one)
+            and (one.condition is not Condition.TELEMETRY_STALE or (is_silence and self._has_own_page(one.id)))
+            for one in parents
         )
+
+    def _has_own_page(self, identity: str) -> bool:
+        """Return whether a finding was critical and paged, or without a parent ended within its hold."""
+        critical = self.criticals.get(identity)
+        return critical is not None and (critical.paged_ns > 0 or not any(critical.parents))
 
     @property
     def shut_pages(self) -> list[str]:
@@ -214,8 +220,7 @@ class Outcome:
         return any(one.is_at(_ends(finding), finding.started_at_ns) for one in self.shut_ports)
 
     def _has_fault(self, finding: Finding) -> bool:
-        places = {end.device for end in (finding.subject.a, finding.subject.z) if end is not None}
-        places |= {finding.subject.pod} if finding.subject.is_pod else set()
+        places = {*devices_of(finding), *([finding.subject.pod] if finding.subject.is_pod else [])}
         start_ns = finding.started_at_ns
         if self.is_effect_of_hidden(finding):
             return True
@@ -223,16 +228,14 @@ class Outcome:
         is_silence = finding.condition is Condition.TELEMETRY_STALE
         until_ns = (is_silence and finding.detected_at_ns) or start_ns
         return any(
-            truth.device in places
-            and truth.start_ns - truth.tolerance_ns <= until_ns
-            and start_ns <= truth.end_ns + truth.tolerance_ns
+            truth.device in places and truth.is_during(start_ns, until_ns)
             for injection in self.injections
             for truth in injection.truths
         )
 
 
 def _ends(finding: Finding) -> list[Port]:
-    return [Port(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None]
+    return [Port(end.device, end.port) for end in subject_ends(finding.subject)]
 
 
 def _is_same(truth: Truth, scored: Truth) -> bool:

@@ -11,6 +11,7 @@ from lab.bench.detection.fabrics import FABRICS
 from lab.bench.detection.outcome import Outcome
 from lab.world.faults import FAULT_OF
 from lab.world.ground_truth import InjectedFault
+from streams.detect.evidence.subjects import subject_ends
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Finding, Status
 
@@ -107,28 +108,24 @@ def shares_of(outcome: Outcome) -> list[Share]:
     Left out are children (their parent is the finding), retracted and shadowed findings, and the visible effects of
     faults that the sources cannot show.
     """
-    counts: dict[tuple[str, float], list[int]] = defaultdict(lambda: [0, 0])
+    shares = []
     for finding in outcome.findings.values():
         if finding.status is Status.RETRACTED or finding.shadow or finding.parent_id or finding.confidence is None:
             continue
         is_true = _is_true(finding, outcome.injections)
         if not is_true and outcome.is_effect_of_hidden(finding):
             continue
-        count = counts[finding.condition.slug, round(finding.confidence, 2)]
-        count[0] += 1
-        count[1] += is_true
-    return [Share(slug, confidence, *count) for (slug, confidence), count in sorted(counts.items())]
+        shares.append(Share(finding.condition.slug, round(finding.confidence, 2), 1, int(is_true)))
+    return _added(shares)
 
 
 def _is_true(finding: Finding, injections: Iterable[InjectedFault]) -> bool:
-    places = {(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None}
+    places = {(end.device, end.port) for end in subject_ends(finding.subject)}
     places |= {(finding.subject.pod, "")} if finding.subject.is_pod else set()
-    start_ns = finding.started_at_ns
     return any(
         truth.condition is finding.condition
         and (truth.device, truth.port) in places
-        and truth.start_ns - truth.tolerance_ns <= start_ns
-        and start_ns <= truth.end_ns + truth.tolerance_ns
+        and truth.is_during(finding.started_at_ns)
         for injection in injections
         for truth in injection.truths
     )
@@ -136,22 +133,22 @@ def _is_true(finding: Finding, injections: Iterable[InjectedFault]) -> bool:
 
 def summed(results: Iterable[Mapping[str, Any]]) -> list[Share]:
     """Return the sum over the results of trials (`--json`), by condition and confidence."""
-    counts: dict[tuple[str, float], list[int]] = defaultdict(lambda: [0, 0])
-    for result in results:
-        for slug, confidence, findings, true in result["confidence"]:
-            count = counts[slug, confidence]
-            count[0] += findings
-            count[1] += true
-    return [Share(slug, confidence, *count) for (slug, confidence), count in sorted(counts.items())]
+    return _added(Share(*share) for result in results for share in result["confidence"])
 
 
 def by_confidence(shares: Iterable[Share]) -> list[Share]:
     """Return the sum over all conditions."""
-    counts: dict[float, list[int]] = defaultdict(lambda: [0, 0])
+    return _added(share._replace(slug="all") for share in shares)
+
+
+def _added(shares: Iterable[Share]) -> list[Share]:
+    """Return one share for each condition and confidence."""
+    counts: dict[tuple[str, float], list[int]] = defaultdict(lambda: [0, 0])
     for share in shares:
-        counts[share.confidence][0] += share.findings
-        counts[share.confidence][1] += share.true
-    return [Share("all", confidence, *count) for confidence, count in sorted(counts.items())]
+        count = counts[share.slug, share.confidence]
+        count[0] += share.findings
+        count[1] += share.true
+    return [Share(slug, confidence, *count) for (slug, confidence), count in sorted(counts.items())]
 
 
 def table(shares: Sequence[Share]) -> Iterator[str]:

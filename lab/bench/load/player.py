@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ class Player:
         self._marks: list[tuple[int, int, int]] = []
         self._began_ns = self._over_ns = 0
         self._producers: list[AIOKafkaProducer] = []
+        self._appended_ns: dict[tuple[str, str, int], int] = {}
+        """Device, port and time of an event -> the time at which the broker appended it."""
         self._batched: dict[tuple[Topic, int, int], list[Encoded]] = defaultdict(list)
 
     async def play(self, stop: asyncio.Event) -> None:
@@ -134,6 +137,12 @@ class Player:
         producer = self._producers[self._sender(device)]
         future = await producer.send(record.topic.name, value=record.value, key=record.key, partition=partition)
         self._track(future, topic, 1, 0, len(record.value or b""))
+        if isinstance(message, Event):
+            future.add_done_callback(partial(self._on_appended, message))
+
+    def _on_appended(self, event: Event, done: "asyncio.Future[Any]") -> None:
+        if not done.cancelled() and done.exception() is None:
+            self._appended_ns[event.device, event.port, event.at_ns] = done.result().timestamp * 1_000_000
 
     def _batch(self, topic: Topic, messages: Iterable[Encoded]) -> None:
         for message in messages:
@@ -195,7 +204,8 @@ class Player:
         for played in self._fleet.played:
             if played.at_ns and played.fault.truths:
                 truth = played.fault.truths[0]
+                appended = [self._appended_ns.get((truth.device, truth.port, at_ns), 0) for at_ns in played.at_ns]
                 reported.append(
-                    ReportedFault(played.fault.kind, truth.condition, truth.device, truth.port, played.at_ns)
+                    ReportedFault(played.fault.kind, truth.condition, truth.device, truth.port, played.at_ns, appended)
                 )
         return reported

@@ -1,6 +1,6 @@
 """Reads and writes the files between the load generator and the benchmark: specification, fabric arrays, report."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -33,13 +33,17 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class ReportedFault:
-    """One fault with a truth as it was played: its kind and place, and the times at which its changes were sent."""
+    """One fault with a truth as it was played: its kind and place, and the times at which its changes were sent.
+
+    `appended_ns` are the times at which the broker had the event of each change at this port; 0 if there was none.
+    """
 
     kind: str
     condition: Condition
     device: str
     port: str
     at_ns: list[int]
+    appended_ns: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from streams.cli.printing import print_text, progress
+from streams.cli.printing import echo, print_text, progress
 
 if TYPE_CHECKING:
     from lab.bench.reference_load import MachineSpeed
@@ -19,6 +20,13 @@ class Run:
 
     speed: "MachineSpeed"
     step: Callable[[str], None]
+
+
+def require(*modules: str) -> None:
+    """Raise ModuleNotFoundError if one of these, which a benchmark's processes import later, is not installed."""
+    for name in modules:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(name=name)
 
 
 @contextmanager
@@ -43,9 +51,9 @@ def print_result(
 
     if as_json:
         found = orjson.loads(orjson.dumps(values))
-        typer.echo(orjson.dumps(found if speed is None else found | {"machine_speed": speed.as_dict()}).decode())
+        echo(orjson.dumps(found if speed is None else found | {"machine_speed": speed.as_dict()}).decode())
     else:
         for line in (*lines, *(() if speed is None else speed.lines())):
-            typer.echo(line)
+            echo(line)
     if not is_passed:
         raise typer.Exit(1)

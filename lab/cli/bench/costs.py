@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.bench import measured, print_result
+from lab.cli.bench import measured, print_result, require
 from streams.cli.options import AsJson, Config
 
 
@@ -82,6 +82,7 @@ def locality(
     from lab.bench.locality_cost import Options, measure, table_lines
     from lab.bench.processes import machine_info
 
+    require("yaml")
     with measured("bench locality", 4 + gpus * 8e-5) as run:
         cost = measure(Options(gpus, placed_gpus, queries, impaired))
     lines = [machine_info(), *table_lines(cost, run.speed.load_s)]
@@ -102,6 +103,7 @@ def queries(
     from lab.bench.processes import machine_info
     from lab.bench.query_times import measure, table_lines
 
+    require("clickhouse_connect", "chdb")
     with measured("bench queries", 30 + gpus * 0.02 + share * 300) as run:
         found = measure(gpus, share)
     lines = [machine_info(), *table_lines(found, run.speed.load_s)]

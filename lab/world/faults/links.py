@@ -310,6 +310,16 @@ def inject_degrading(placer: FaultPlacer, within: Interval) -> InjectedFault:
     return placer.injected(degrading, kind)
 
 
+def inject_replays(placer: FaultPlacer, within: Interval) -> InjectedFault:
+    """Damage frames into one end of a busy link with link-level retry for 480 to 1500 s; a third of the links flush."""
+    rng = placer.rng
+    number, interval = placer.link(links_of_random_role(placer), within, (480, 1500), placer.is_busy)
+    port = placer.port(placer.ports(number)[int(rng.integers(2))])
+    damaged, is_flushed = 10 ** rng.uniform(-6.5, -3), rng.random() < 1 / 3
+    replayed = ReplayedFrames(placer.named(number), port, interval, damaged, damaged / 10 if is_flushed else 0.0)
+    return placer.injected(replayed, "flushed" if is_flushed else "replayed")
+
+
 def inject_miscabled(placer: FaultPlacer, within: Interval) -> InjectedFault:
     """Swap two host links of one leaf for 600 to 1500 s; both links go down each time."""
     rng = placer.rng
@@ -377,5 +387,6 @@ LOST_NIC = Fault(Condition.LINK_DOWN, inject_lost_nic, own_stream=True, min_plan
 BROKEN_PART = Fault(Condition.LINK_DOWN, inject_broken_part, own_stream=True, min_planes=MANY_PLANES)
 LINK_FLAP = Fault(Condition.LINK_FLAP, inject_flap, detection_goal_s=1.0)
 LINK_DEGRADING = Fault(Condition.LINK_DEGRADING, inject_degrading)
+REPLAYED_FRAMES = Fault(Condition.LINK_DEGRADING, inject_replays, own_stream=True, needs_spraying=True)
 LINK_MISCABLED = Fault(Condition.LINK_MISCABLED, inject_miscabled)
 PATH_LOSS = Fault(Condition.PATH_LOSS, inject_path_loss, own_stream=True)

@@ -15,7 +15,7 @@ from lab.bench.detection.results import (
 )
 from streams.fabric.catalogue import Metric
 from streams.replay.score import Truth
-from streams.wire.models import Condition, EventKind, Samples, Source
+from streams.wire.models import ABSENT_COUNTER, Condition, EventKind, Samples, Source
 from tests.worlds.observations import event, samples
 from tests.worlds.small_fabric import topology
 
@@ -31,13 +31,21 @@ def test_snmp_sends_the_columns_of_its_collector_and_no_events() -> None:
     assert SNMP_METRICS
 
 
+def test_an_absent_counter_stays_absent_on_infiniband() -> None:
+    """A walk that ends early has rows without counts, which are no count in another unit."""
+    cells = {(Metric.PFC_RX_FRAMES, 3): {"d1": 2.0, "d2": None}, (Metric.LINK_TRANSITIONS, -1): {"d1": 4.0, "d2": None}}
+    sent = FABRICS["infiniband"].receive(samples("p1-l0", 0, {}, indexed=cells))
+    assert isinstance(sent, Samples)
+    assert (sent.counters.values[:, sent.row.index("d2")] == ABSENT_COUNTER).all()
+
+
 def test_infiniband_has_waits_for_pause_and_no_events() -> None:
-    """A frame of pause is the bytes that it stops; hosts count neither marks nor pause."""
+    """A frame of pause is the bytes that it stops, in a storm those of the port; hosts count no marks or pause."""
     cells = {(Metric.PFC_RX_FRAMES, 3): {"d1": 2.0}, (Metric.LINK_TRANSITIONS, -1): {"d1": 4.0}}
     sent = FABRICS["infiniband"].receive(samples("p1-l0", 0, {}, indexed=cells))
     assert isinstance(sent, Samples) and sent.source is Source.SOURCE_IB
     assert dict(zip(sent.counters.metric, sent.counters.values[:, 0].tolist(), strict=True)) == {
-        Metric.TX_WAIT_BYTES: 2 * 65535 * 64, Metric.LINK_DOWN_EVENTS: 2,
+        Metric.TX_WAIT_BYTES: 2 * 4_000_000, Metric.LINK_DOWN_EVENTS: 2,
     }  # fmt: skip
     assert FABRICS["infiniband"].receive(event("p1-l0/d1", 0, EventKind.LINK_DOWN)) is None
     host = samples("p1-h1", 0, {Metric.CNP_SENT: {"e0": 1.0}, Metric.RX_BYTES: {"e0": 1.0}}, source=Source.SOURCE_NIC)

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from lab.bench import reference_load
 from lab.bench.reference_load import MachineSpeed, Speed, machine_speed
+from streams.wire.errors import Misconfigured
 
 QUARTERS = Speed(0.25, 0.25, 0.25, 0.25, 1.2)
 
@@ -34,6 +36,18 @@ def test_the_load_and_the_disturbances(speed: MachineSpeed, load_s: float, reaso
     lines = list(speed.lines())
     assert f"median {load_s:.2f} s" in lines[0]
     assert [line.startswith("DISTURBED") for line in lines[1:]] == ([True] if reasons else [])
+
+
+def test_a_load_that_does_not_end_disturbs_a_run_and_ends_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one decides whether a run begins."""
+    monkeypatch.setattr(reference_load, "_TIMEOUT_S", 0.001)
+    with pytest.raises(Misconfigured, match="the machine is too busy"), machine_speed():
+        pass
+    measured = [QUARTERS, None]
+    monkeypatch.setattr(reference_load, "_measured", lambda _=0: measured.pop(0))
+    with machine_speed() as speed:
+        pass
+    assert speed.load_s == 1.0 and "did not end in 0 s: 1" in speed.disturbance
 
 
 def test_a_process_of_others_is_noticed() -> None:

@@ -25,9 +25,9 @@ def test_a_run_in_which_all_holds_is_fine() -> None:
         ({"load": replace(LOAD, port_samples_sent=4_800_001)}, "nothing lost"),
         ({"load": replace(LOAD, messages_sent=129_999)}, "nothing lost"),
         ({"load": replace(LOAD, events_sent=41)}, "nothing lost"),
-        ({"faults": FaultScore(30, 29, ("link/flap a",), (), 0)}, "fault found"),
-        ({"faults": FaultScore(30, 30, (), ("link/down b",), 0)}, "fault found"),
-        ({"faults": FaultScore(30, 30, (), (), 1)}, "fault found"),
+        ({"faults": FaultScore(30, 29, ("link/flap a",), (), (), 0)}, "fault found"),
+        ({"faults": FaultScore(30, 30, (), (), ("link/down b",), 0)}, "fault found"),
+        ({"faults": FaultScore(30, 30, (), (), (), 1)}, "fault found"),
     ],
 )
 def test_a_broken_promise_is_named_and_makes_the_run_fail(other: dict[str, Any], statement: str) -> None:
@@ -37,6 +37,14 @@ def test_a_broken_promise_is_named_and_makes_the_run_fail(other: dict[str, Any],
     assert len(broken) == 1
     assert statement in broken[0]
     assert not made.is_passed
+
+
+def test_a_fault_that_was_not_read_yet_is_named_and_not_missed() -> None:
+    """The run ended while its samples waited, which is a problem of its own."""
+    made = report(faults=FaultScore(30, 29, (), ("link/down c",), (), 0))
+    (verdict,) = (one for one in made.verdicts if "fault found" in one.statement)
+    assert verdict.holds and "29 of 30, 1 not read yet when the run ended" in verdict.statement
+    assert "not read yet: link/down c" in list(report_lines(made))
 
 
 def test_a_lag_that_grows_is_named_and_makes_the_cost_no_cost() -> None:

@@ -2,13 +2,17 @@
 
 from itertools import pairwise
 
+import pytest
+
+from lab.world.delivery_model import Cadence
 from lab.world.faults import FAULT_OF, FAULTS
-from lab.world.faults.congestion import AVOIDED_PATH
+from lab.world.faults.congestion import AVOIDED_PATH, STALLED_CREDITS, STOPPED_QUEUE, TRIMMED_PACKETS
 from lab.world.faults.hosts import SLOW_HOST
-from lab.world.faults.links import BROKEN_PART, LINK_FLAP, LOST_NIC
+from lab.world.faults.links import BROKEN_PART, LINK_FLAP, LOST_NIC, REPLAYED_FRAMES
 from lab.world.scenario import ScenarioSpec, build
+from streams.fabric.catalogue import Metric
 from streams.wire.codec import to_bytes
-from streams.wire.models import Condition
+from streams.wire.models import Condition, Samples
 
 
 def test_every_condition_has_a_fault_and_a_second_one_has_a_stream_of_its_own() -> None:
@@ -65,6 +69,31 @@ def test_only_sprayed_packets_avoid_an_uplink() -> None:
         for is_sprayed in (True, False)
     ]
     assert [[fault.kind for fault in day.faults] for day in days] == [["avoided path"], []]
+
+
+FURTHER = {
+    Metric.LLR_RX_BAD, Metric.LLR_TX_REPLAYS, Metric.TRIMMED_PACKETS, Metric.CREDITS_USED, Metric.PFC_WATCHDOG_STORMED,
+    Metric.PFC_WATCHDOG_STORMS,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("planes", "is_sprayed", "expected"), [(4, True, FURTHER), (1, False, set())])
+def test_replays_trimmed_packets_credits_and_watchdogs_are_read_where_they_have_a_fault(
+    planes: int, is_sprayed: bool, expected: set[Metric]
+) -> None:
+    """Their columns begin at zero, grow at the ports of a fault, and are absent from a day without one."""
+    own = (REPLAYED_FRAMES, TRIMMED_PACKETS, STALLED_CREDITS, STOPPED_QUEUE)
+    day = build(
+        ScenarioSpec(gpus=64, each=1, faults=own, planes=planes, is_sprayed=is_sprayed, cadence=Cadence(60, 60))
+    )
+    grown: set[Metric] = set()
+    read: set[Metric] = set()
+    for _, messages in day.telemetry.batches(day.whole.start_ns, day.whole.end_ns, 60 * 10**9):
+        for samples in (message for message in messages if isinstance(message, Samples)):
+            for table in (samples.counters, samples.gauges):
+                read |= {*table.metric} & FURTHER
+                grown |= {m for m, row in zip(table.metric, table.values, strict=True) if m in FURTHER and row.any()}
+    assert (read, grown) == (expected, expected)
 
 
 def test_a_recovery_of_a_flap_is_clearly_shorter_or_longer_than_the_hold_time_of_link_down() -> None:

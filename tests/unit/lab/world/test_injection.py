@@ -30,7 +30,7 @@ SMALL = generate(GenerateParams(gpus=128, radix=64, jobs=0))
 CADENCE_S, LAST_S = 10.0, 1900
 DAY_NS = 86_400 * S
 every_fault_of_the_network = pytest.mark.parametrize(
-    "fault", [fault for fault in FAULTS if not fault.is_of_gpus], ids=lambda fault: fault.slug
+    "fault", [fault for fault in FAULTS if not fault.is_of_trial], ids=lambda fault: fault.slug
 )
 every_fault = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.slug)
 
@@ -114,7 +114,7 @@ def test_a_fault_is_injected_into_a_test(fault: Fault) -> None:
 
 def test_the_demo_refuses_a_fault_that_only_gpus_show() -> None:
     """Its servers have no values of GPUs, so that nothing would be found."""
-    with pytest.raises(Misconfigured, match="only GPUs show host/power-capped"):
+    with pytest.raises(Misconfigured, match="what shows host/power-capped these servers do not have"):
         world_of(Params(inject=("link/flap", "host/power-capped")), START_NS)
 
 

@@ -6,15 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from lab.world.delivery_model import Cadence, DeliveryModel
-from lab.world.effects import (
-    Effect,
-    Interval,
-    NotPolled,
-    SignalLoss,
-)
+from lab.world.effects import CollectorRestart, Effect, Interval, NotPolled, SignalLoss
 from lab.world.fabric_arrays import fabric_arrays
 from lab.world.scenario import START_NS
-from lab.world.telemetry import Telemetry
+from lab.world.telemetry import Telemetry, collector_of
 from lab.world.traffic import Traffic
 from lab.world.world import World
 from streams.fabric.clos import GenerateParams, generate
@@ -81,6 +76,18 @@ def test_both_ends_send_events_of_a_signal_loss() -> None:
         if isinstance(m, Event)
     ]
     assert {m.device for m in polled} == {host}
+
+
+def test_all_messages_of_a_collector_have_the_run_of_their_time() -> None:
+    """Its events too: their run is that of the readings, before and after it was killed."""
+    leaf = FABRIC.device_of(int(FABRIC.links[0][1]))
+    killed = CollectorRestart(collector_of(leaf), interval(60, 120))
+    own = sent([killed, *(SignalLoss(0, interval(at_s, at_s + 3)) for at_s in (31, 181))], 240)
+    of_leaf = [m for m in own if getattr(m, "device", "") == FABRIC.devices[leaf]]
+    for kind in (Samples, Event, CollectorStatus):
+        runs = {(m.received_at_ns if isinstance(m, Event) else _at(m)) >= killed.interval.end_ns: m.collector_run
+                for m in of_leaf if isinstance(m, kind)}  # fmt: skip
+        assert runs == {False: 1, True: 2}, kind
 
 
 def test_a_device_that_is_not_polled_sends_nothing() -> None:

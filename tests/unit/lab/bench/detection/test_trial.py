@@ -106,22 +106,26 @@ def at(identity: str, condition: Condition, device: str, parent: str = "", start
 
 
 @pytest.mark.parametrize(
-    ("own", "parents", "paged_s", "is_muted"),
+    ("own", "parents", "paged_s", "is_muted", "parent_paged_s"),
     [
-        ("link", {""}, 1300, False),
-        ("link", {""}, 1316, True),
-        ("link", {""}, 0, False),
-        ("link", {"silence"}, 0, True),
-        ("link", {"silence", ""}, 1500, True),
-        ("link", {"silence", ""}, 1310, False),
-        ("link", {"invented"}, 0, True),
-        ("link", {"outage"}, 0, False),
-        ("link", {"silence", "outage"}, 0, False),
-        ("other silence", {"silence"}, 0, False),
-        ("other silence", {"invented"}, 0, True),
+        ("link", {""}, 1300, False, None),
+        ("link", {""}, 1316, True, None),
+        ("link", {""}, 0, False, None),
+        ("link", {"silence"}, 0, True, 1256),
+        ("link", {"silence", ""}, 1500, True, None),
+        ("link", {"silence", ""}, 1310, False, None),
+        ("link", {"invented"}, 0, True, 1256),
+        ("link", {"outage"}, 0, False, None),
+        ("link", {"silence", "outage"}, 0, False, None),
+        ("other silence", {"silence"}, 0, False, 1256),
+        ("other silence", {"silence"}, 0, False, 0),
+        ("other silence", {"silence"}, 0, True, None),
+        ("other silence", {"invented"}, 0, True, 1256),
     ],
 )
-def test_a_muted_page_is_one_that_no_fault_explains(own: str, parents: set[str], paged_s: int, is_muted: bool) -> None:
+def test_a_muted_page_is_one_that_no_fault_explains(
+    own: str, parents: set[str], paged_s: int, is_muted: bool, parent_paged_s: int | None
+) -> None:
     """The page of a fault is missing or late; its hold, and the outage of a device, are reasons for that."""
     faults = [
         InjectedFault((GroundTruth(Truth(1200 * S, 1600 * S, condition, device, "", 90.0), 1200 * S),), (), "fault")
@@ -136,6 +140,8 @@ def test_a_muted_page_is_one_that_no_fault_explains(own: str, parents: set[str],
         at("outage", Condition.DEVICE_DOWN, "l3"), at("invented", Condition.DEVICE_DOWN, "l4"),
     ]  # fmt: skip
     criticals = {own: CriticalFinding(1240 * S, parents, paged_s * S)}
+    if parent_paged_s is not None:
+        criticals |= {parent: CriticalFinding(1240 * S, {""}, parent_paged_s * S) for parent in parents}
     outcome = Outcome(
         TrialSpec(), faults, Score((), (), ()), {one.id: one for one in findings}, {}, {}, {}, Counter(), 1.0,
         criticals=criticals,
