@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 SHELL  := /bin/bash
 
-.PHONY: help env demo test test-all check docs docs-commands chart host-agent fuzz fuzz-clickhouse locality-requests peers lock sbom audit proto format clean
+.PHONY: help env demo test test-all check docs docs-commands chart host-agent fuzz fuzz-clickhouse locality-requests peers otlp-peers lock sbom audit proto format clean
 
 help:
 	@echo "make demo   a simulated fabric through the whole pipeline (ARGS='--headless --seconds 60')"
@@ -19,6 +19,7 @@ help:
 	@echo "make locality-requests   10,000 requests and more that schemathesis makes of the locality service"
 	@echo "make env    only the environment, in $(VENV)"
 	@echo "make peers  Debian's kcat, rsyslog, snmp, Alertmanager, Prometheus, Slurm: programs the tests use (needs root)"
+	@echo "make otlp-peers   a Collector, telemetrygen, gnmic and Prometheus 3 in PEERS=.venv/otlp-peers (needs Go); tests find them on PATH"
 	@echo "make sbom   sbom.json: every package of requirements.lock, as CycloneDX;  make audit  known vulnerabilities of them"
 	@echo "make lock   update requirements.lock;  make proto  generate the protobuf code again"
 
@@ -94,6 +95,10 @@ locality-requests: env
 peers:
 	deploy/peers.sh
 
+otlp-peers: PEERS ?= $(VENV)/otlp-peers
+otlp-peers:
+	deploy/otlp_peers.sh $(PEERS)
+
 format: env
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -111,7 +116,9 @@ sbom: env
 	    --pyproject pyproject.toml --output-reproducible --of JSON -o $(or $(SBOM),sbom.json)
 
 audit: env
-	$(BIN)/uv tool run --from pip-audit==2.10.1 pip-audit --strict --disable-pip --require-hashes -r requirements.lock
+	@$(BIN)/uv tool run --from pip-audit==2.10.1 pip-audit --strict --disable-pip --require-hashes -r requirements.lock \
+	    $(if $(OSV_URL),--vulnerability-service osv --osv-url $(OSV_URL)) || { echo "audit: not passed. If no package was" \
+	    "found or no service answered, there is no result: behind a mirror of packages set OSV_URL to an OSV API" >&2; exit 1; }
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

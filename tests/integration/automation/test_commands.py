@@ -15,7 +15,7 @@ from railsight_automation.host_commands import CommandParams, HostCommands
 from railsight_automation.messages import Remediation
 from railsight_automation.plan import Parts, Setting
 
-from tests.fixtures.automation import Crash, Devices, Fuse, MemorySetting, RecordedAnswers, act, remediation
+from tests.fixtures.automation import Devices, Fuse, MemorySetting, RecordedAnswers, act, remediation
 
 HOST = {"id": "device:host1", "a": {"device": "host1"}, "role": "device"}
 PORT = {
@@ -216,21 +216,6 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-@pytest.mark.parametrize("has_state", [True, False])
-async def test_a_crash_at_each_answer_runs_the_command_once(tmp_path: Path, has_state: bool) -> None:
-    """Before the operation began it is not begun; after it, its answer is repeated."""
-    for step in range(1, 5):
-        automation = Automation(tmp_path / str(step))
-        automation.folder.mkdir()
-        state = automation.script("state", f"cat {automation.folder}/boot 2>/dev/null || echo b1") if has_state else ()
-        command = automation.script("act", f"echo b2 > {automation.folder}/boot")
-        params: dict[str, Any] = {"command": command, "state_command": state}
-        with pytest.raises(Crash):
-            await automation.act("UPGRADE_FIRMWARE", HOST, fuse=Fuse(step), **params)
-        assert await automation.act("UPGRADE_FIRMWARE", HOST, **params) == "DONE"
-        assert [line for line in automation.log if line.startswith("act")] == ["act device:host1 host1"]
 
 
 def test_what_a_command_needs_is_checked_at_the_start(tmp_path: Path) -> None:

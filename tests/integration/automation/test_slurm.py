@@ -12,8 +12,9 @@ from railsight_automation.plan import Parts
 from railsight_automation.slurm import SlurmHosts, SlurmParams
 from railsight_automation.slurm_reboot import SlurmReboot
 
-from tests.fixtures.automation import Crash, Fuse, RecordedAnswers, act, process, remediation
+from tests.fixtures.automation import Fuse, RecordedAnswers, act, process, remediation
 from tests.fixtures.slurm import NODES, Slurm, cluster
+from tests.fixtures.waiting import until
 
 pytestmark = pytest.mark.timeout(240)
 TARGET = {"id": "device:pod1-host1", "a": {"device": "pod1-host1"}, "role": "device"}
@@ -119,24 +120,13 @@ async def test_an_unknown_node_fails(hosts: Hosts) -> None:
     assert "node pod1-host1 not found; name it in slurm.nodes" in hosts.sent.detail("r1")
 
 
-async def test_a_crash_around_an_answer_drains_once(hosts: Hosts) -> None:
-    """The node is drained before the second answer, and is not drained again after the restart."""
-    for step in range(1, 5):
-        with pytest.raises(Crash):
-            await hosts.act(f"c{step}", "CORDON_HOST", Fuse(step))
-        assert (f"c{step}" in hosts.slurm.reasons().get("h1", "")) is (step > 2)
-        assert await hosts.act(f"c{step}", "CORDON_HOST") == ["ACCEPTED", "DONE"]
-        assert await hosts.act(f"b{step}", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
-
-
 async def restart(hosts: Hosts, count: int) -> None:
     """Restart node h1 as its reboot would, as soon as its RebootProgram has run for the nth time.
 
     As a real restart, it takes longer than the seconds by which Slurm's time of a start varies.
     """
-    async with asyncio.timeout(60):
-        while hosts.slurm.reboots.count("h1") < count or hosts.slurm.reboot_age_s() < 5:  # noqa: ASYNC110 — another process
-            await asyncio.sleep(0.1)
+    slurm = hosts.slurm
+    await until(lambda: slurm.reboots.count("h1") >= count and slurm.reboot_age_s() >= 5, 60, 0.1)
     await asyncio.to_thread(hosts.slurm.stop_node, "h1")
     hosts.slurm.start_node("h1", "-b")
 
@@ -202,9 +192,7 @@ async def test_a_crash_during_a_restart_restarts_once(hosts: Hosts) -> None:
     """Killed when Slurm has the order, and begun again while the node is away: the answer is that it is restarted."""
     count = len(hosts.slurm.reboots)
     killed = asyncio.create_task(hosts.act("r1", "REBOOT_HOST"))
-    async with asyncio.timeout(60):
-        while len(hosts.slurm.reboots) == count:  # noqa: ASYNC110 — another process
-            await asyncio.sleep(0.05)
+    await until(lambda: len(hosts.slurm.reboots) > count, 60, 0.05)
     killed.cancel()
     with pytest.raises(asyncio.CancelledError):
         await killed

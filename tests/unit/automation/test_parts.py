@@ -33,7 +33,7 @@ GOLDEN = ROOT / "tests/contract/wire/golden/railsight.remediations.v1.remediatio
 def test_it_imports_of_the_pipeline_only_its_connection_to_kafka_and_the_server_of_its_health() -> None:
     """Beside them the standard library and the packages of its image; its image copies every file that it imports."""
     packages = {"aiokafka", "grpc", "google", "prometheus_client", "kubernetes", "urllib3", "cryptography"}
-    shared = {"wire.kafka_login", "wire.kafka_refusals", "wire.tls_files", "health.status_http"}
+    shared = {"wire.kafka_login", "wire.kafka_refusals", "wire.tls_files", "health.http_names", "health.status_http"}
     modules = {f"streams.{name}": ROOT / f"streams/{name.replace('.', '/')}.py" for name in shared}
     imported: set[str] = set()
     for path in (*PACKAGE.glob("*.py"), *modules.values()):
@@ -45,7 +45,9 @@ def test_it_imports_of_the_pipeline_only_its_connection_to_kafka_and_the_server_
     others = {name for name in imported if name.partition(".")[0] not in {*packages, *sys.stdlib_module_names}}
     assert {name for name in others if not name.startswith("railsight_automation")} == set(modules)
     copied = {word for line in DOCKERFILE.read_text().splitlines() if line.startswith("COPY ") for word in line.split()}
-    assert {path.relative_to(ROOT).as_posix() for path in modules.values()} <= copied
+    files = {path.relative_to(ROOT).as_posix() for path in modules.values()}
+    assert files <= copied
+    assert {f"!{file}" for file in files} <= set(DOCKERFILE.with_suffix(".dockerignore").read_text().splitlines())
 
 
 def test_it_reads_the_golden_remediation_and_writes_a_result_that_the_pipeline_reads() -> None:

@@ -20,6 +20,7 @@ from streams.wire.signatures import Signer, load_private_key, new_private_key, p
 from streams.wire.topics import INPUT_LOSSES, REMEDIATIONS, decode
 from streams.wire.topics import Record as WireRecord
 from tests.fixtures.automation import ACTOR, CONFIRMED, NOW_NS, TARGET, Devices, MemoryPlanner, remediation_json
+from tests.fixtures.waiting import until
 
 
 class Partition(NamedTuple):
@@ -108,9 +109,7 @@ class FakeKafka:
 
     async def until(self, results: int) -> list[str]:
         """Return the outcomes, once there are so many results."""
-        async with asyncio.timeout(10):
-            while len(self.results) < results:  # noqa: ASYNC110 — the fake sends no event
-                await asyncio.sleep(0.001)
+        await until(lambda: len(self.results) >= results, every_s=0.001)
         return [result["outcome"] for result in self.results]
 
 
@@ -147,9 +146,7 @@ async def test_an_approval_is_answered_twice_and_its_offset_is_stored(tmp_path: 
     kafka = FakeKafka([remediation_json()])
     async with running(kafka, tmp_path) as journal:
         assert await kafka.until(2) == ["ACCEPTED", "DONE"]
-        async with asyncio.timeout(5):
-            while journal.positions != {"0": 2}:  # noqa: ASYNC110 — a journal has no event
-                await asyncio.sleep(0.001)
+        await until(lambda: journal.positions == {"0": 2}, every_s=0.001)
     async with running(kafka, tmp_path):
         kafka.append(remediation_json("r2", "RESTORE_LINK"))
         assert await kafka.until(4) == ["ACCEPTED", "DONE"] * 2
