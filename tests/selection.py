@@ -21,8 +21,6 @@ LONG = (
     Choice("unit/collectors/test_spoilt_trees.py", "tens of thousands of files of any content"),
     Choice("unit/lab", "the laboratory, which the product never imports"),
     Choice("unit/embedded", "the servers of one machine; every integration test of `make test` runs on them"),
-    Choice("unit/cli/test_extras.py", "loads every command once for each extra"),
-    Choice("unit/runtime/test_decide_crashes.py", "random histories with kills; each takes a second"),
     Choice(
         "unit/replay/test_policy_comparison.py::test_both_policies_decide_the_same_findings",
         "a whole recording through the stages and two policies",

@@ -6,6 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 
+def clean(text: str) -> str:
+    """Return a string without control, format and bidirectional characters; white space becomes a space."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
+
+
 def format_time(ns: int | None) -> str:
     """Return a Unix time in ns as date and time of day in UTC, to the second; "-" for None."""
     return "-" if ns is None else f"{datetime.fromtimestamp(ns / 1e9, UTC):%Y-%m-%d %H:%M:%S}Z"
@@ -86,9 +93,9 @@ _PAST = {
     "is": "was", "are": "were", "has": "had", "have": "had", "keeps": "kept", "pauses": "paused", "passes": "passed",
     "loses": "lost", "sends": "sent", "receives": "received", "runs": "ran", "leads": "led", "carry": "carried",
 }  # fmt: skip
-_VERB = re.compile(rf"(?<= )(?:{'|'.join(_PAST)})(?= )")
+_VERB = re.compile(rf"(?<= )(?:{'|'.join(_PAST)})(?=[ ,;]|$)")
 
 
 def in_past(summary: str) -> str:
-    """Return a summary whose first verb is in the past: the fault is over."""
-    return _VERB.sub(lambda found: _PAST[found[0]], summary, count=1)
+    """Return a summary with its verbs in the past: the fault is over."""
+    return _VERB.sub(lambda found: _PAST[found[0]], summary)

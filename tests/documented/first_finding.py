@@ -29,13 +29,14 @@ from tests.documented.snmp_fabric import COMMUNITY, HOSTS, LEAVES, SnmpFabric, r
 
 DOCS = Path(__file__).parents[2] / "docs"
 CAST, PAGE = DOCS / "static/first-finding.cast", DOCS / "first-finding.md"
-COLUMNS, LINES = 100, 30
+COLUMNS, LINES = 80, 30
 PROMPT = "noc$ "
 KEYS_PER_S = 12.0
 """The speed of typing, about 140 words a minute; a slower person adds the difference."""
 STEP_S = 240.0
 """The limit of one step on a busy machine."""
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r")
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]| \r(?!\n)|\r")
+"""All that is no text. The shell breaks a typed line at the edge of the terminal by a space and a return."""
 
 
 class NoOutput(Exception):

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from streams.cli.commands import commands
+from streams.detect.detectors import DETECTORS
 from streams.fabric.catalogue import Metric
 from streams.store.migrate import shipped_migrations
 from streams.wire.topics import TOPICS
@@ -18,6 +19,11 @@ from tests.contract.docs.errors_page import found
 
 DOCS = Path(__file__).parents[3] / "docs"
 SECTIONS = settings_page.sections()
+NUMBERS = dict(enumerate(("eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen"), 8))
+COUNTED = re.compile(
+    rf"((?:of (?:each of|the) )?(\d+|{'|'.join(NUMBERS.values())}) (?:Grafana )?(conditions|detectors|boards)\b)",
+    re.IGNORECASE,
+)
 SETTINGS = [setting for section in SECTIONS for setting in section.settings]
 
 
@@ -44,6 +50,20 @@ def test_a_person_can_survey_the_settings() -> None:
     of_laboratory = [one for one in SETTINGS if one.path.startswith("collect.sim.")]
     assert len(SETTINGS) - len(of_laboratory) <= 200
     assert len(of_laboratory) <= 20
+
+
+def test_counts_in_pages_are_those_of_the_registry() -> None:
+    """The pages of one release have one number of conditions, detectors and boards; results of runs have their own."""
+    boards = len(list((DOCS.parent / "dashboards/json").glob("*.json")))
+    expected = {"conditions": len({one.condition for one in DETECTORS}), "detectors": len(DETECTORS), "boards": boards}
+    found = [
+        (page.name, words, count.lower(), what)
+        for page in (DOCS.parent / "README.md", *DOCS.rglob("*.md"))
+        for words, count, what in COUNTED.findall(page.read_text("utf-8"))
+        if not words.startswith("of ")
+    ]
+    wrong = [one for one in found if one[2] not in (str(expected[one[3]]), NUMBERS.get(expected[one[3]]))]
+    assert {what for *_, what in found} >= {"conditions", "boards"} and wrong == []
 
 
 def settings_of(schema: dict[str, Any], node: dict[str, Any], path: str) -> Iterator[str]:

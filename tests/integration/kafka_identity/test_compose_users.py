@@ -12,7 +12,6 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from lab.constants import with_constants
 from streams.config.kafka import KafkaSettings
 from streams.config.settings import load
 from streams.embedded.kafka import EmbeddedKafka
@@ -34,9 +33,7 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     logins.mkdir()
     for path in secrets.glob("kafka_*"):
         shutil.copy(path, logins / path.name.removeprefix("kafka_"))
-    with EmbeddedKafka(
-        with_constants(KafkaParams, start_timeout_s=150)(data=folder / "kafka"), security_of(secrets)
-    ) as kafka:
+    with EmbeddedKafka(KafkaParams(data=folder / "kafka"), security_of(secrets)) as kafka:
         text = (COMPOSE / "railsight.toml").read_text()
         for theirs, ours in {
             "kafka:9092": kafka.bootstrap,
