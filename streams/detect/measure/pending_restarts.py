@@ -1,8 +1,8 @@
-"""Retains reported restarts of switches until a reading confirms them.
+"""Retains reported restarts of switches until a reading with counters confirms them.
 
-A restart of a device excuses the downs of its links. Its report is one sign: an agent that was restarted sends it, and
-so does a collector after the clock of a device was stepped. The counters of a device that restarted begin at 0, and a
-device that is restarting is not read.
+A restart of a device excuses the downs of its links. Its report, or another boot id, is one sign: an agent that was
+restarted has it, and so has a device after its clock was stepped. The counters of a device that restarted begin at 0,
+and a device that is restarting is not read.
 """
 
 from typing import Any
@@ -30,19 +30,20 @@ class PendingRestarts:
     def add(self, restart: Symptom, arrived_ns: int, state: SourceState) -> bool:
         """Retain a restart; return False if no reading of its source can confirm it."""
         key = restart.device, restart.source
-        if restart.source not in POLLED or not state.last_ns or state.silent or len(self.pending) >= _MOST:
+        if restart.source not in POLLED or not state.last_ns or len(self.pending) >= _MOST:
             return False
         wait_ns = max(_WAIT_NS, _CADENCES * state.known_cadence_ns)
         self.pending.setdefault(key, (restart, arrived_ns + wait_ns))
         return True
 
-    def pop(self, device: str, source: Source, at_ns: int) -> Symptom | None:
-        """Return the restart of a device before a reading of this time, which decides."""
+    def before(self, device: str, source: Source, at_ns: int) -> Symptom | None:
+        """Return the restart of a device before a reading of this time, which decides if it has counters."""
         known = self.pending.get((device, source))
-        if known is None or at_ns < known[0].at_ns:
-            return None
-        del self.pending[device, source]
-        return known[0]
+        return None if known is None or at_ns < known[0].at_ns else known[0]
+
+    def remove(self, restart: Symptom) -> None:
+        """Remove a restart that a reading has confirmed or refuted."""
+        del self.pending[restart.device, restart.source]
 
     def due(self, arrival_ns: int) -> list[Symptom]:
         """Return the restarts that no reading followed in time."""
@@ -51,12 +52,13 @@ class PendingRestarts:
 
     def dump(self) -> list[list[Any]]:
         return [
-            [*key, restart.at_ns, restart.since_ns, restart.payload.ended_boot_id, until_ns]
+            [*key, restart.at_ns, restart.since_ns, restart.payload.ended_boot_id, until_ns, restart.by_event]
             for key, (restart, until_ns) in self.pending.items()
             if isinstance(restart.payload, Restart)
         ]
 
     def load(self, data: list[list[Any]]) -> None:
-        for device, number, at_ns, since_ns, boot_id, until_ns in data:
-            restart = Symptom(device, "", Restart(boot_id), at_ns, since_ns, Source(number), by_event=True)
-            self.pending[device, Source(number)] = restart, until_ns
+        for device, number, at_ns, since_ns, boot_id, until_ns, *by_event in data:  # earlier versions: by events alone
+            source, is_event = Source(number), by_event != [False]
+            restart = Symptom(device, "", Restart(boot_id), at_ns, since_ns, source, by_event=is_event)
+            self.pending[device, source] = restart, until_ns

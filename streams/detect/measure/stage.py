@@ -203,10 +203,7 @@ class Measure:
             self.counted["railsight_late_messages_total"] += 1
         symptoms = self._restart_at(samples, at_ns) if self._restarts.pending else []
         if boot_id and state.boot_id and boot_id != state.boot_id and at_ns > state.last_ns:
-            if not self._went_on(samples):
-                # Another boot: the counters were reset between the two readings.
-                self._take(self._readings.restarted(samples.device, samples.source, at_ns))
-                symptoms.append(on_other_boot(state, at_ns, boot_id, self._sender.spec.lateness_ns))
+            symptoms += self._on_other_boot(state, samples, at_ns)
         elif boot_id and state.restarts:
             symptoms += late_restart_symptoms(state, at_ns, boot_id)
         state.collector = state.collector or samples.collector
@@ -222,18 +219,35 @@ class Measure:
         if not is_final and (steps := self._readings.add(number, samples, at_ns)):
             self._take(steps)
 
-    def _went_on(self, samples: Samples) -> bool:
-        """Return whether the counters of a switch went on: only its agent has restarted, or its clock was stepped."""
+    def _went_on(self, samples: Samples) -> bool | None:
+        """Return whether the counters of a switch went on: only its agent has restarted, or its clock was stepped.
+
+        None if the reading lacks them, as in a walk that ended early.
+        """
         if samples.source not in POLLED:
             return False
         self._take(self._readings.flush())
-        return self._readings.counters_went_on(samples) is True
+        return self._readings.counters_went_on(samples)
+
+    def _on_other_boot(self, state: SourceState, samples: Samples, at_ns: int) -> list[Symptom]:
+        """Return the restart before a reading with another boot id; none if a reading with counters is to decide."""
+        if (went_on := self._went_on(samples)) is None and self._readings.has_traffic(state.device, state.source):
+            restart = restart_symptom(state, at_ns, state.last_ns)
+            went_on = self._restarts.add(restart, samples.received_at_ns, state)
+        if went_on:
+            return []
+        # The counters were reset between the two readings.
+        self._take(self._readings.restarted(state.device, state.source, at_ns))
+        return [on_other_boot(state, at_ns, samples.boot_id, self._sender.spec.lateness_ns)]
 
     def _restart_at(self, samples: Samples, at_ns: int) -> list[Symptom]:
-        """Return the restart of a device that its next reading confirms."""
-        if (restart := self._restarts.pop(samples.device, samples.source, at_ns)) is None:
+        """Return the restart of a device that this reading confirms; one without counters decides nothing."""
+        if (restart := self._restarts.before(samples.device, samples.source, at_ns)) is None:
             return []
-        return [] if self._went_on(samples) else [restart]
+        if (went_on := self._went_on(samples)) is None:
+            return []
+        self._restarts.remove(restart)
+        return [] if went_on else [restart]
 
     def _correct(self, number: int, state: SourceState, read_ns: int, arrived_ns: int) -> int:
         """Return the event time of a sample whose source's clock is or may be wrong; `read_ns` is by that clock."""
@@ -280,7 +294,7 @@ class Measure:
             state = self._liveness.sources.get((event.device, source or event.source))
             state = state or SourceState(event.device, event.source, 0)
             restart = restart_symptom(state, at_ns, min(state.last_ns, at_ns), by_event=True)
-            if source is not None and self._restarts.add(restart, arrived_ns, state):
+            if source is not None and not state.silent and self._restarts.add(restart, arrived_ns, state):
                 return symptoms
             return [*symptoms, restart]
         if not self._event_ports.admits(event, self._topology):

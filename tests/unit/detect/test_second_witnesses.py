@@ -160,22 +160,56 @@ def test_a_restart_by_syslog_needs_the_counters_of_another_source(counter: int, 
 
 
 @pytest.mark.parametrize("boots", [(7, 7), (7, 8)])
-@pytest.mark.parametrize(("counter", "restarts"), [(900, 0), (3, 1), (None, 1)])
+@pytest.mark.parametrize(("counter", "restarts"), [(900, 0), (3, 1)])
 def test_a_restart_by_event_or_boot_id_needs_counters_that_began_again(
-    counter: int | None, restarts: int, boots: tuple[int, int]
+    counter: int, restarts: int, boots: tuple[int, int]
 ) -> None:
-    """An agent that restarted, or a stepped clock, excuses nothing. Without counters or a reading, it counts."""
-    reading: dict[Metric, dict[str, float | None]] = {UP: {"d1": 1}, RX: {"d1": counter}}
+    """An agent that restarted, or a stepped clock, excuses nothing. Without a reading, it counts."""
     messages: list[Message] = [
         samples("p1-l0", 0, {UP: {"d1": 1}, RX: {"d1": 500}}, boot_id=boots[0]),
         event("p1-l0", 5, EventKind.DEVICE_REBOOT),
-        samples("p1-l0", 10, reading, boot_id=boots[1]),
+        samples("p1-l0", 10, {UP: {"d1": 1}, RX: {"d1": counter}}, boot_id=boots[1]),
     ]
     found = symptoms_of(stage(), messages)
     assert len({(s.at_ns, s.by_event) for s in found if s.kind.name == "RESTARTED"}) == restarts * len(set(boots))
     silent = symptoms_of(own := stage(), messages[:2])
     silent += [o.message for o in own.advance_watermark(at(90)) if isinstance(o.message, Symptom)]
     assert {after(s.at_ns) for s in silent if s.kind.name == "RESTARTED"} == {5}
+
+
+@pytest.mark.parametrize("by_event", [False, True], ids=["by boot id", "by event"])
+@pytest.mark.parametrize("is_restored", [False, True], ids=["", "restored"])
+@pytest.mark.parametrize(
+    ("later", "restarts"),
+    [
+        pytest.param([{"d1": 900, "d2": 900}], 0, id="the counters went on"),
+        pytest.param([{"d2": 900}], 0, id="a message of one port went on"),
+        pytest.param([{"d1": 3, "d2": 3}], 1, id="the counters began again"),
+        pytest.param([{"d1": None}, {"d1": 3, "d2": 3}], 1, id="the counters began again, read late"),
+        pytest.param([{"d1": None}] * 20, 1, id="no counters for three minutes"),
+    ],
+)
+def test_a_reading_without_counters_neither_confirms_nor_refutes_a_restart(
+    later: list[dict[str, float | None]], restarts: int, is_restored: bool, by_event: bool
+) -> None:
+    """The walk of an agent that was restarted may end early; the next reading with counters decides, or the time."""
+    begun = 7 if by_event else 8
+    absent: dict[str, float | None] = {"d1": None}
+    messages: list[Message] = [samples("p1-l0", 0, {UP: {"d1": 1}, RX: {"d1": 500, "d2": 500}}, boot_id=7)]
+    messages += [event("p1-l0", 5, EventKind.DEVICE_REBOOT)] if by_event else []
+    messages += [
+        samples("p1-l0", t, {UP: {"d1": 1}, RX: counters}, boot_id=begun)
+        for t, counters in zip(range(10, 1000, 10), [absent, *later], strict=False)
+    ]
+    own, first = stage(), 3 if by_event else 2
+    found = symptoms_of(own, messages[:first])
+    assert [s.kind.name for s in found] == []
+    if is_restored:
+        data, own = own.snapshot(), stage()
+        own.restore(data)
+    found = [s for s in symptoms_of(own, messages[first:]) if s.kind.name == "RESTARTED"]
+    assert len(found) == restarts
+    assert {(after(s.at_ns), s.by_event) for s in found} <= {(5 if by_event else 10, by_event)}
 
 
 @pytest.mark.parametrize("cadence_s", [10, 60, 300])

@@ -124,15 +124,17 @@ class ReadingStore:
     def counters_went_on(self, samples: Samples) -> bool | None:
         """Return True if most traffic counters that were above 0 went on, False if most began again.
 
-        None if no such counter is in the message and in the last readings, or if its rows are others.
+        None if no such counter is in the message and in the last readings.
         """
         slot = self.slots.get((samples.device, samples.source, samples.row_kind))
         mapping = None if slot is None else slot.block.counters.mapping(samples.counters)
-        if slot is None or mapping is None or samples.row != slot.rows:
+        if slot is None or mapping is None:
             return None
+        place_of = {row: place for place, row in enumerate(slot.rows)}
+        rows = [(place_of[row], place) for place, row in enumerate(samples.row) if row in place_of]
         traffic = [at for (metric, _), at in mapping.position_of.items() if metric in TRAFFIC]
-        before = slot.block.counters.values[slot.index, mapping.columns[traffic]]
-        now = samples.counters.values[traffic]
+        before = slot.block.counters.values[slot.index, mapping.columns[traffic]][:, [own for own, _ in rows]]
+        now = samples.counters.values[traffic][:, [place for _, place in rows]]
         known = ~is_absent(before) & ~is_absent(now) & (before > 0)
         count = np.count_nonzero(known)
         return bool(2 * np.count_nonzero(known & (now < before)) < count) if count else None
