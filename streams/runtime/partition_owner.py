@@ -11,7 +11,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from streams.config.runtime import RuntimeSettings
 from streams.instrument.clock import BrokerClock
 from streams.instrument.metrics import Counter, Gauge, Metrics
 from streams.runtime.bindings import BINDINGS
-from streams.runtime.ordered_input import CHUNK_RECORDS, Chunk, InputSource, OrderedInput
+from streams.runtime.ordered_input import CHUNK_RECORDS, MOST_RECORDS, Chunk, InputSource, OrderedInput
 from streams.runtime.partition_processor import PartitionProcessor
 from streams.runtime.reliable_sender import PartitionLost, ReliableSender
 from streams.runtime.snapshots import SnapshotTopic, highest_known_epoch
@@ -207,13 +207,13 @@ class PartitionOwner:
         await asyncio.sleep(0)
 
     async def _process(self, chunk: Chunk) -> list[Record]:
-        """Process a chunk; without busy inputs also those that are ready after it, until one has outputs.
+        """Process a chunk and those that are ready after it: of busy inputs together, of others until one has outputs.
 
-        Progress in two inputs cuts them into chunks of one record, each of which would take a turn.
+        The merge cuts inputs into chunks of few records, each of which would take a turn.
         """
         if chunk.topic in self.input.busy:
             async with self._context.bulk_turn:
-                records = self._processor.on_chunk(chunk)
+                records = self._processor.on_chunk(chunk, *self._following(chunk))
                 await _others_first()
             return records
         records, count = self._processor.on_chunk(chunk), len(chunk.records)
@@ -222,6 +222,13 @@ class PartitionOwner:
         ):
             records, count = self._processor.on_chunk(more), count + len(more.records)
         return records
+
+    def _following(self, chunk: Chunk) -> Iterator[Chunk]:
+        """Yield the chunks that are ready after a chunk, and are processed with it."""
+        room = MOST_RECORDS - len(chunk.records)
+        while room > 0 and (more := self.input.ready(room)) is not None:
+            room -= len(more.records)
+            yield more
 
     async def preview(self, chunk: Chunk) -> None:
         """Send what follows from an urgent chunk alone, if earlier input delays it; `input.put` follows."""

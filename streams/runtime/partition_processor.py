@@ -229,40 +229,47 @@ class PartitionProcessor:
             if (message := self._decode(topic, record, records)) is not None
         ]
 
-    def on_chunk(self, chunk: Chunk) -> list[Record]:
-        """Process a chunk that begins at or before the end of its input's last chunk; skip records that were read."""
-        position = self.positions[chunk.topic]
-        self.set_end_offset(chunk.topic, max(chunk.highwater, chunk.end))
-        if chunk.end <= position:
-            return []
-        topic = self._topics[chunk.topic]
+    def on_chunk(self, *chunks: Chunk) -> list[Record]:
+        """Process chunks, of telemetry several as one batch; skip records that were read.
+
+        Each begins at or before the end of its input's last chunk.
+        """
         batch: list[Message] = []
+        records: list[Record] = []
+        for chunk in chunks:
+            self.set_end_offset(chunk.topic, max(chunk.highwater, chunk.end))
+            if chunk.end > self.positions[chunk.topic]:
+                self._read(chunk, batch, records)
+        records += self._process(batch) + self._advance() + self.losses.take()
+        self.changed = self.changed or bool(records)
+        for topic in {chunk.topic for chunk in chunks}:
+            self._pass_counts_on(topic)
+        return records
+
+    def _read(self, chunk: Chunk, batch: list[Message], records: list[Record]) -> None:
+        """Add the unread messages of a chunk to a batch, which is processed before each Progress."""
+        topic, position = self._topics[chunk.topic], self.positions[chunk.topic]
         fresh = [record for record in chunk.records if record.offset >= position]
         self.losses.report(topic, position, chunk.end - position - len(fresh))
-        records = self.losses.take()
+        records += self.losses.take()
         for record in fresh:
             message = self._decode(topic, record, records)
             if isinstance(message, Progress) and self._upstreams is not None:
                 records += self._process(batch)
-                batch = []
+                batch.clear()
                 self._update_watermark(self._upstreams, topic, within_arrival(message, record.timestamp * _MS))
             elif message is not None:
                 self.changed = self.changed or topic not in self.binding.repeated
                 if not batch:
                     records += self._advance()
                 batch.append(message)
-        records += self._process(batch)
         self.positions[chunk.topic] = chunk.end
         self._arrived_ns[chunk.topic] = chunk.records[-1].timestamp * _MS
         if self._upstreams is not None and chunk.topic == self._barrier:
             self._upstreams.reached(chunk.end)
-        records += self._advance() + self.losses.take()
         self.records += len(fresh)
-        self.changed = self.changed or bool(records)
         self.moved = True
         self._count("railsight_messages_total", len(fresh), topic.name)
-        self._pass_counts_on(chunk.topic)
-        return records
 
     def preview(self, chunk: Chunk) -> list[Record]:
         """Return what the stage concludes from records of an urgent input that `on_chunk` processes later, in order."""

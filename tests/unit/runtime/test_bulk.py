@@ -1,7 +1,9 @@
 """The chunks of fetches have no gaps, and only periodic messages wait for a batch."""
 
+import pytest
+
 from streams.runtime.bindings import BINDINGS
-from streams.runtime.ordered_input import CHUNK_RECORDS, Chunker, OrderedInput
+from streams.runtime.ordered_input import CHUNK_RECORDS, MOST_RECORDS, Chunker, OrderedInput
 from streams.wire import topics
 from tests.fakes.chunk_source import FakeChunkSource, chunk
 from tests.fixtures.runtime_bindings import FIRST, FakeRecord
@@ -12,17 +14,22 @@ def test_chunks_are_contiguous_over_gaps_from_compaction() -> None:
     chunker = Chunker()
     records = [FakeRecord(offset, b"") for offset in range(2 * CHUNK_RECORDS + 1)]
     found = list(chunker.chunks("t", 0, records, 9999))
-    assert [(c.start, c.end) for c in found] == [
-        (0, CHUNK_RECORDS),
-        (CHUNK_RECORDS, 2 * CHUNK_RECORDS),
-        (2 * CHUNK_RECORDS, 2 * CHUNK_RECORDS + 1),
-    ]
+    assert [(c.start, c.end) for c in found] == [(0, CHUNK_RECORDS + 1), (CHUNK_RECORDS + 1, 2 * CHUNK_RECORDS + 1)]
     assert {c.highwater for c in found} == {9999}
     (after,) = chunker.chunks("t", 0, [FakeRecord(2010, b"")])
     assert (after.start, after.end, after.highwater) == (2 * CHUNK_RECORDS + 1, 2011, 2011)
     chunker.positions["t", 0] = 5
     (after_seek,) = chunker.chunks("t", 0, [FakeRecord(7, b"")])
     assert (after_seek.start, after_seek.end) == (5, 8)
+
+
+@pytest.mark.parametrize("count", [1, CHUNK_RECORDS + 6, MOST_RECORDS, MOST_RECORDS + 1, 1000])
+def test_no_chunk_of_a_fetch_has_few_records(count: int) -> None:
+    """A rest of six records would cost as much as fifty."""
+    records = [FakeRecord(offset, b"") for offset in range(count)]
+    sizes = [len(c.records) for c in Chunker().chunks("t", 0, records)]
+    assert sum(sizes) == count and max(sizes) <= MOST_RECORDS and max(sizes) - min(sizes) <= len(sizes)
+    assert not list(Chunker().chunks("t", 0, []))
 
 
 async def test_before_the_first_fetch_the_end_of_an_input_is_that_at_the_takeover() -> None:

@@ -15,9 +15,12 @@ def never(_topic: str) -> bool:
     return False
 
 
-@given(st.lists(st.integers(0, 20), max_size=20), st.lists(st.integers(0, 20), max_size=20), st.integers(1, 7))
+@given(
+    st.lists(st.integers(0, 20), max_size=20), st.lists(st.integers(0, 20), max_size=20), st.integers(1, 7),
+    st.integers(1, 9),
+)  # fmt: skip
 def test_for_any_chunk_size_nothing_is_lost_and_the_order_is_the_same(
-    first: list[int], second: list[int], size: int
+    first: list[int], second: list[int], size: int, most: int
 ) -> None:
     """Each record of both inputs is returned once, sorted by arrival, with contiguous offsets."""
     merge = Merge(["in", "retained"])
@@ -26,8 +29,8 @@ def test_for_any_chunk_size_nothing_is_lost_and_the_order_is_the_same(
             merge.add(chunk(topic, *times[start : start + size], start=start))
     ends = {"in": 0, "retained": 0}
     order = []
-    while (ready := merge.next(never)) is not None:
-        assert ready.start == ends[ready.topic] < ready.end
+    while (ready := merge.next(never, most)) is not None:
+        assert ready.start == ends[ready.topic] < ready.end and len(ready.records) <= most
         ends[ready.topic] = ready.end
         order += [(record.timestamp, ready.topic) for record in ready.records]
     assert order == sorted(order)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from streams.runtime.ordered_input import CHUNK_RECORDS, QUEUED, OrderedInput
+from streams.runtime.ordered_input import CHUNK_RECORDS, MOST_RECORDS, QUEUED, OrderedInput
 from streams.runtime.partition_owner import PartitionOwner
 from streams.wire.models import Event, Message
 from streams.wire.stage import Output
@@ -125,8 +125,10 @@ async def test_other_work_runs_between_the_chunks_of_busy_inputs() -> None:
         for start in range(0, len(log.records), CHUNK_RECORDS):
             await owner.input.put(log.chunk(start, start + CHUNK_RECORDS))
 
+    batches = -(-len(log.records) // MOST_RECORDS)
+
     async def turns(owner: PartitionOwner) -> None:
-        for _ in range(4):
+        for _ in range(batches):
             await owner.turn()
 
     working = asyncio.gather(*map(turns, owners))
@@ -134,7 +136,8 @@ async def test_other_work_runs_between_the_chunks_of_busy_inputs() -> None:
         steps.append("other")
         await asyncio.sleep(0)
     await working
-    assert steps.count("chunk") == 4 * len(owners)
+    assert {owner.positions["busy", 0] for owner in owners} == {len(log.records)}
+    assert steps.count("chunk") == batches * len(owners)
     assert all(pair != ("chunk", "chunk") for pair in pairwise(steps))
 
 
@@ -151,3 +154,29 @@ async def test_records_of_two_inputs_in_turn_do_not_take_a_turn_each() -> None:
     await rig.turn(1000.0, other.chunk())
     assert rig.processor.positions == {"busy": BLOCK // 2, "in": BLOCK // 2}
     assert len(rig.sent(MID)) > 0
+
+
+async def test_busy_inputs_in_turn_are_one_batch_in_the_order_of_their_arrival() -> None:
+    """Samples and statuses of all collectors alternate; a batch of few costs as much as one of many."""
+    batches: list[list[int]] = []
+
+    class Noting(CountingStage):
+        def process(self, batch: Sequence[Message]) -> list[Output]:
+            batches.append([one.code for one in batch if isinstance(one, Event)])
+            return []
+
+    binding = replace(FIRST, inputs=(BUSY, IN), bulk=(BUSY, IN))
+    rig = OwnerRig(FakeProducer(), lambda _: Noting(MID), binding)
+    await rig.owner.take_over()
+    busy, other = PartitionLog(BUSY), PartitionLog(IN)
+    for number in range(MOST_RECORDS):
+        (other if number % 3 == 2 else busy).add(event(number), at_ms=number)
+    late = len(busy.records)
+    busy.add(event(MOST_RECORDS), at_ms=MOST_RECORDS)
+    await rig.owner.input.put(busy.chunk())
+    await rig.owner.input.put(other.chunk())
+    await rig.owner.turn()
+    assert batches == [list(range(MOST_RECORDS))]
+    assert rig.processor.positions == {"busy": late, "in": len(other.records)}
+    await rig.owner.turn()
+    assert batches[1:] == [[MOST_RECORDS]]
