@@ -65,7 +65,8 @@ class Feed:
             outputs = self._connection.outputs
         if outputs:
             self._output.emit(outputs, received_ns)
-        await self._processed(charged)
+        if (wait_s := self._processed(charged)) > 0:
+            await asyncio.sleep(wait_s)
 
     async def charge(self, message: bytes) -> int:
         """Charge a large message before it is processed; return the values, later if the device is above its share."""
@@ -83,7 +84,8 @@ class Feed:
         self._on_response()
         await self._process(self._connection.slices(notification, received_ns))
         self._output.emit(self._connection.outputs, received_ns)
-        await self._processed()
+        if (wait_s := self._processed()) > 0:
+            await asyncio.sleep(wait_s)
 
     async def _process(self, slices: Iterator[None]) -> None:
         try:
@@ -96,10 +98,11 @@ class Feed:
             self._free.clear()
             self._share.throttled(asyncio.get_running_loop().time())
 
-    async def _processed(self, charged: int = 0) -> None:
+    def _processed(self, charged: int = 0) -> float:
+        """Charge the rest of a message's cost; return the time until the device is within its share again."""
         if self._connection.is_bursting:
             self._bursting.set()
-        await self._share.charge(max(0, self._connection.work - charged))
+        return self._share.delay_s(max(0, self._connection.work - charged), asyncio.get_running_loop().time())
 
     async def watch(self) -> None:
         """Emit each reading once the device is quiet; raise Retry if it has sent no sample for too long."""

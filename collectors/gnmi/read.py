@@ -97,13 +97,13 @@ class Wire:
 
     async def stream(self, request: gnmi_pb2.SubscribeRequest) -> AsyncGenerator[bytes]:
         """Yield the undecoded messages of the device until it ends the stream."""
-        call = self._subscribe(metadata=self._metadata)
+        call, limit = self._subscribe(metadata=self._metadata), self._params.max_message_bytes
         try:
             await call.write(request)
             async for response in call:
-                if len(response) > self._params.max_message_bytes:
+                if len(response) > limit:
                     raise Retry(
-                        f"a message of {len(response)} bytes is above the limit of {self._params.max_message_bytes}: "
+                        f"a message of {len(response)} bytes is above the limit of {limit}: "
                         f"configure the device to send smaller ones, or another encoding for it"
                     )
                 yield response

@@ -21,6 +21,8 @@ class SampleTime:
         self._age_ns: int | None = None
         """The age of the first sample of the present reading, at its arrival."""
         self._newest_ns = self._newest_received_ns = 0
+        self._settled_ns = 0
+        """Messages with the newest timestamp show nothing further until this time of arrival."""
         self._consistent = 0
         self._has_advanced = False
 
@@ -29,6 +31,8 @@ class SampleTime:
 
         `is_sampled` returns whether the message has sampled values: a state sent on change has the time of its change.
         """
+        if device_ns == self._newest_ns and received_ns <= self._settled_ns:  # most messages of a reading
+            return False
         age_ns = received_ns - device_ns
         is_apart = self._age_ns is not None and abs(age_ns - self._age_ns) > self._bound_ns
         is_newer = device_ns > self._newest_ns
@@ -44,6 +48,10 @@ class SampleTime:
             self._has_advanced = True
         if self._age_ns is None and is_sampled():
             self._age_ns = age_ns
+        if self._age_ns is not None:
+            expected_ns = self._newest_ns + self._age_ns
+            is_early = received_ns < expected_ns - self._bound_ns
+            self._settled_ns = 0 if is_early else min(self._newest_received_ns, expected_ns) + self._bound_ns
         return False
 
     def end_reading(self) -> None:
@@ -51,4 +59,4 @@ class SampleTime:
         self._consistent = self._consistent + 1 if self._has_advanced else 0
         if self._consistent >= _BURSTS:
             self.is_of_change = False
-        self._age_ns, self._has_advanced = None, False
+        self._age_ns, self._has_advanced, self._settled_ns = None, False, 0
