@@ -1,6 +1,6 @@
 """The short cut for messages with the newest timestamp changes no conclusion about a device's timestamps."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collectors.gnmi.sample_time import SampleTime
@@ -15,6 +15,7 @@ STEPS = st.tuples(
 """The time since the last message, its timestamp, whether it has samples, and 0 if its reading ends."""
 
 
+@example(S, [(0, "40 s old", True, 9), (0, "now", False, 9), (0, "same", True, 9)])
 @given(st.sampled_from([S, 10 * S, 60 * S]), st.lists(STEPS, max_size=60))
 def test_the_short_cut_concludes_as_the_whole_comparison(
     cadence_ns: int, steps: list[tuple[int, str, bool, int]]
