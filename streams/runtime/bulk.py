@@ -10,6 +10,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from aiokafka import TopicPartition
@@ -112,14 +114,18 @@ class BulkReader:
             await asyncio.sleep(0)
         if self._group.generation() != generation:
             return
-        ends = {tp: consumer.highwater(tp) for tp in fetched}
-        for tp, records in fetched.items():
-            # Sets the ends one by one, or events of the last partition would wait until the others were processed.
-            self._ends[tp.topic, tp.partition] = ends[tp]
-            for chunk in self._chunker.chunks(tp.topic, tp.partition, records, ends[tp]):
-                await self._take(chunk, generation)
-                # The owner processes the chunk now, and urgent events are processed between the chunks.
-                await asyncio.sleep(0)
+        ends = {(tp.topic, tp.partition): consumer.highwater(tp) for tp in fetched}
+        partition_of = attrgetter("partition")
+        for _, inputs in groupby(sorted(fetched, key=partition_of), partition_of):
+            # Delivers all inputs of a partition and then of the next one: an owner that knows the ends waits for its
+            # own, and processes them as one batch, but events must not wait until other partitions are processed.
+            own = list(inputs)
+            self._ends |= {(tp.topic, tp.partition): ends[tp.topic, tp.partition] for tp in own}
+            for tp in own:
+                for chunk in self._chunker.chunks(tp.topic, tp.partition, fetched[tp], ends[tp.topic, tp.partition]):
+                    await self._take(chunk, generation)
+                    # The owner processes the chunk now, and urgent events are processed between the chunks.
+                    await asyncio.sleep(0)
         self._fetches += 1
 
     def _seek(self, consumer: Any) -> None:

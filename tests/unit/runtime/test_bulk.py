@@ -1,9 +1,15 @@
 """The chunks of fetches have no gaps, and only periodic messages wait for a batch."""
 
-import pytest
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
+import pytest
+from aiokafka import TopicPartition
+
+from streams.config.kafka import KafkaSettings
+from streams.runtime import bulk
 from streams.runtime.bindings import BINDINGS
-from streams.runtime.ordered_input import CHUNK_RECORDS, MOST_RECORDS, Chunker, OrderedInput
+from streams.runtime.ordered_input import CHUNK_RECORDS, MOST_RECORDS, Chunk, Chunker, OrderedInput
 from streams.wire import topics
 from tests.fakes.chunk_source import FakeChunkSource, chunk
 from tests.fixtures.runtime_bindings import FIRST, FakeRecord
@@ -49,3 +55,42 @@ def test_only_periodic_messages_of_devices_wait_for_a_batch() -> None:
     bulk = {topic for binding in BINDINGS.values() for topic in binding.bulk}
     assert bulk == {topics.SAMPLES, topics.FACTS, topics.COLLECTOR_STATUS, topics.PROBES}
     assert all(set(binding.bulk) <= set(binding.inputs) for binding in BINDINGS.values())
+
+
+class Fetched:
+    """A consumer with one fetch of two inputs of two partitions."""
+
+    records: ClassVar = {
+        TopicPartition(topic, partition): [FakeRecord(0, b"")] for topic in "ab" for partition in (0, 1)
+    }
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self.records)
+
+    def highwater(self, tp: TopicPartition) -> int:
+        return len(self.records[tp])
+
+
+async def test_a_partition_is_delivered_with_the_ends_of_all_its_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner waits for all of them; the next partition has no known end yet, so that its events need not wait."""
+
+    async def no_wait(*_: object) -> None:
+        pass
+
+    def drained(consumer: Fetched) -> Iterator[tuple[TopicPartition, Any]]:
+        yield from consumer.records.items()
+
+    monkeypatch.setattr(bulk, "wait_for_fetch", no_wait)
+    monkeypatch.setattr(bulk, "drain_fetched", drained)
+    taken: list[tuple[str, int, list[int | None]]] = []
+
+    async def take(chunk: Chunk, _: int) -> None:
+        ends = [reader.end_of(topic, partition) for partition in (0, 1) for topic in "ab"]
+        taken.append((chunk.topic, chunk.partition, ends))
+
+    group = bulk.Group(lambda: 1, lambda: Fetched.records)
+    reader = bulk.BulkReader(KafkaSettings(), 0.5, frozenset("ab"), group, take)
+    reader._generation = 1
+    await reader._step(Fetched())
+    first, both = [1, 1, None, None], [1, 1, 1, 1]
+    assert taken == [("a", 0, first), ("b", 0, first), ("a", 1, both), ("b", 1, both)]
