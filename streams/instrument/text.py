@@ -13,6 +13,11 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
 
 
+def in_words(name: str) -> str:
+    """Return the name of an enumeration's member as a person writes it: GPU_OFF_BUS is "gpu off bus"."""
+    return name.replace("_", " ").lower()
+
+
 def format_time(ns: int | None) -> str:
     """Return a Unix time in ns as date and time of day in UTC, to the second; "-" for None."""
     return "-" if ns is None else f"{datetime.fromtimestamp(ns / 1e9, UTC):%Y-%m-%d %H:%M:%S}Z"

@@ -207,10 +207,15 @@ def runbook_link(finding: Finding, params: NotifyParams) -> str:
     return ""
 
 
+def runbook_page(slug: str) -> str:
+    """Return the path of a condition's runbook in the repository; it may not exist."""
+    return f"docs/runbooks/{slug.replace('/', '-')}.md"
+
+
 @cache
 def first_steps(slug: str) -> str:
     """Return the section "What to do" of a condition's runbook; empty without such a page."""
-    page = shipped(f"docs/runbooks/{slug.replace('/', '-')}.md")
+    page = shipped(runbook_page(slug))
     if not page.is_file():
         return ""
     _, _, section = page.read_text(encoding="utf-8").partition("\n## What to do\n")

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from streams.instrument.text import format_duration, format_time, in_past
-from streams.wire.models import BlastRadius, Cause, Endpoint, Finding, Status, Subject
+from streams.instrument.text import format_duration, format_time, in_past, in_words
+from streams.wire.models import UPLINKS, BlastRadius, Cause, Endpoint, Finding, Status, Subject
 
 MAX_NAMES = 5
 """Hosts and jobs by name in one line of a pager."""
 _STEP = re.compile(r"^\d+\. (.*)$", re.MULTILINE)
+_NAME = re.compile(r"`([^`]+)`")
 _MARKS = re.compile(r"[*`]")
 
 
@@ -55,13 +56,14 @@ def page_text(finding: Finding, steps: str, no_page: str = "", others: Sequence[
         f"Where: {where(finding.subject)}",
         f"Hit: {who_is_hit(finding.blast_radius) or 'no host is known to be hit'}",
         f"Since: {format_time(finding.started_at_ns)}",
+        *_path_lines((finding, *others)),
         *_also_lines(finding, others),
     ]
     if joined:
         faults = "1 more such fault" if joined == 1 else f"{joined} more such faults"
         lines.append(f"Also: its page had {faults}; each that is still open gets a page of its own")
     if finding.cause not in (Cause.CAUSE_UNSPECIFIED, Cause.UNKNOWN):
-        lines.append(f"Cause: {finding.cause.label.replace('_', ' ')}")
+        lines.append(f"Cause: {in_words(finding.cause.label)}")
     if not finding.is_closed and not no_page:
         if first := first_step(finding, steps):
             lines.append(f"First: {first}")
@@ -82,6 +84,16 @@ def _count(finding: Finding, others: Sequence[Finding]) -> str:
     """Return how many findings a page has, if it has several; they are at the device of its own finding."""
     device = finding.subject.a.device if finding.subject.a is not None else ""
     return f", {1 + len(others)} such faults at {device}" if others else ""
+
+
+def _path_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield how many uplinks their switch has lost, as the newest of the findings at it states; nothing if none does.
+
+    A finding that was retracted is no loss.
+    """
+    newest = max(findings, key=lambda one: one.revision)
+    if newest.status is not Status.RETRACTED:
+        yield from (f"Paths: {one.statement}" for one in newest.evidence if one.metric == UPLINKS)
 
 
 def _also_lines(finding: Finding, others: Sequence[Finding]) -> Iterator[str]:
@@ -138,7 +150,12 @@ def first_step(finding: Finding, steps: str) -> str:
     found = _STEP.findall(steps)
     for name in filter(None, (finding.cause.label, finding.subject.role)):
         for step in found:
-            if step.startswith(f"`{name}`"):
+            if name in step_names(step):
                 own = step.removeprefix(f"`{name}`: ")
                 return _MARKS.sub("", own[0].upper() + own[1:])
     return _MARKS.sub("", next(iter(found), ""))
+
+
+def step_names(step: str) -> list[str]:
+    """Return the causes or roles that a step of a runbook begins with: those before its colon."""
+    return _NAME.findall(step.partition(":")[0]) if step.startswith("`") else []

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from streams.instrument.text import in_words
 from streams.notify.alert import SOURCE, Alert, allowed_link, subject_labels
 from streams.notify.params import NotifyParams
 from streams.wire.models import Outcome, Remediation, RemediationResult, RemediationState, Verdict
@@ -174,7 +175,7 @@ class RemediationAlerts:
         )
 
     def _annotations(self, remediation: Remediation, problem: Problem) -> dict[str, str]:
-        action = remediation.action.name.lower()
+        action = in_words(remediation.action.name)
         annotations = {
             "summary": f"{action} of {remediation.target.id} {_STATEMENT[problem]}",
             "reason": remediation.reason,

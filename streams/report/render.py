@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from streams.decide.life_cycle import NOT_BEGUN
-from streams.instrument.text import format_duration, format_time
+from streams.instrument.text import format_duration, format_time, in_words
 from streams.wire.models import Cause, Evidence, Finding, Remediation, RemediationState, Severity, Status, Verdict
 
 
@@ -47,7 +47,7 @@ def _identity(finding: Finding, revisions: int) -> Iterator[str]:
         duration = format_duration(finding.resolved_at_ns - finding.started_at_ns)
         yield f"  over         {format_time(finding.resolved_at_ns)}, lasted {duration}"
     if finding.cause:
-        yield f"  cause        {finding.cause.label}"
+        yield f"  cause        {in_words(finding.cause.label)}"
     if finding.confidence is not None:
         yield f"  confidence   {finding.confidence:.2f}"
     if finding.parent_id:
@@ -100,7 +100,7 @@ def _changes(before: Finding, after: Finding) -> Iterator[tuple[str, str]]:
     for name in ("summary", "severity", "cause", "parent_id", "confidence"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
-            text = new.label if isinstance(new, Cause) else getattr(new, "name", str(new))
+            text = in_words(new.label) if isinstance(new, Cause) else getattr(new, "name", str(new))
             yield name.removesuffix("_id"), text or "none"
     if len(before.evidence) != len(after.evidence):
         yield "evidence", f"{len(before.evidence)} -> {len(after.evidence)}"

@@ -20,6 +20,9 @@ ABSENT_COUNTER = 2**64 - 1
 NO_INDEX = -1
 """The column index of a metric without an index."""
 
+UPLINKS = "uplinks"
+"""The metric of the evidence that has the lost uplinks of a switch or host."""
+
 IDLE_NS = 2**63 - 1
 """The watermark of a partition without live devices; it does not delay other partitions."""
 

@@ -82,7 +82,7 @@ class AffectedCases:
         self._topology = topology
 
     def affected_by(self, changed: Iterable[Finding]) -> dict[str, None]:
-        """Return the changed cases, their children, the members of their groups, and cases that became more severe.
+        """Return the changed cases, their children, the members of their groups, and cases that another loss changes.
 
         Each group and each device is examined once, however many of its links changed.
         """
@@ -111,7 +111,7 @@ class AffectedCases:
         for device in devices:
             losses = self._losses_at(device)
             affected |= dict.fromkeys(self._now_critical(losses))
-            affected |= dict.fromkeys(one.id for one in losses if self._index.link_of_many_planes(one) is not None)
+            affected |= dict.fromkeys(one.id for one in losses if self._has_count(one))
         for plane in planes:
             losses = [finding for _, finding in self._index.losses_of_plane(plane)]
             affected |= dict.fromkeys(self._now_critical(losses))
@@ -157,6 +157,12 @@ class AffectedCases:
             switches = {link.upper.device for link in self._topology.uplinks_of.get(device, ())}
             findings += [outage for switch in sorted(switches) for outage in self._index.outages_at(switch)]
         return findings
+
+    def _has_count(self, loss: Finding) -> bool:
+        """Return whether a loss has the number of lost planes or uplinks in its text, which changes with another."""
+        published = self._cases[loss.id].published
+        pages = published is not None and not published.parent_id and published.severity is Severity.CRITICAL
+        return pages or self._index.link_of_many_planes(loss) is not None
 
     def _now_critical(self, findings: Iterable[Finding]) -> Iterable[str]:
         """Yield the cases that became CRITICAL because of another loss."""

@@ -8,11 +8,13 @@ from streams.detect.attribute.outages import Outages, jobs_during, link_at, open
 from streams.detect.attribute.planes import PlaneCounter
 from streams.detect.attribute.sides import DetectorParams, fabric_side
 from streams.detect.attribute.state import Case
-from streams.detect.fabric_side import devices_of
+from streams.detect.evidence.episodes import evidence_of
+from streams.detect.evidence.link_history import FOREVER
+from streams.detect.fabric_side import Loss, devices_of
 from streams.detect.params import DetectParams
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import TopologyLink
-from streams.wire.models import Finding, Severity
+from streams.wire.models import UPLINKS, Endpoint, Evidence, Finding, Severity
 
 
 class SeverityRater:
@@ -80,9 +82,35 @@ class SeverityRater:
         published = self._cases[finding.id].published
         return published is not None and published.severity is Severity.CRITICAL
 
+    def lost_uplinks(self, finding: Finding) -> tuple[Evidence, ...]:
+        """Return how many uplinks of its lower end are down with the link of a finding; nothing for another finding.
+
+        Of an open finding it is the number now, of one that is over the largest while it was open.
+        """
+        link = self.link_of(finding)
+        if link is None or not link.is_uplink or fabric_side(finding).loss is not Loss.LINK:
+            return ()
+        device, uplinks = link.lower.device, self._uplinks(link.lower.device)
+        others = [one for one in uplinks if one.id != link.id]
+        if finding.resolved_at_ns is None:
+            down, verbs = 1 + len(self._outages.broken_at(others, FOREVER - 1)), ("is", "are")
+        else:
+            ids = [one.id for one in others]
+            down, verbs = 1 + self._outages.max_concurrent(device, ids, *open_interval(finding)), ("was", "were")
+        noun = "links" if link.role == HOST_LINK else "uplinks"
+        count = f"all {down}" if down == len(uplinks) else f"{down} of the {len(uplinks)}"
+        statement = f"{count} {noun} of {device} {verbs[down > 1]} down"
+        if not others:
+            statement = f"{device} has no other {noun[:-1]}"
+        span = finding.started_at_ns, finding.resolved_at_ns
+        return (evidence_of(statement, UPLINKS, Endpoint(*link.lower), span, float(down), 0.0, peers=len(uplinks)),)
+
+    def _uplinks(self, device: str) -> list[TopologyLink]:
+        return [link for link in self.topology.uplinks_of.get(device, ()) if link.is_uplink]
+
     def _keeps_floor(self, device: str, lost: set[str], finding: Finding) -> bool:
         """Return whether a device retained enough uplinks without these, all the time that the finding was open."""
-        uplinks = [link for link in self.topology.uplinks_of.get(device, ()) if link.is_uplink]
+        uplinks = self._uplinks(device)
         others = [link.id for link in uplinks if link.id not in lost]
         remaining = len(others) - self._outages.max_concurrent(device, others, *open_interval(finding))
         return remaining >= self.floor * len(uplinks)

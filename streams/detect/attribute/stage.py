@@ -301,6 +301,7 @@ class Attribute:
             finding = replace(finding, status=Status.RESOLVED, resolved_at_ns=max(now_ns, finding.started_at_ns))
         count = count_occurrences(self._state.occurrences, finding)
         evidence = [*finding.evidence, *(impact.evidence(finding) if impact is not None else ())]
+        evidence += self._severities.lost_uplinks(finding) if severity is Severity.CRITICAL and parent is None else ()
         evidence += [Evidence(f"{device} left the inventory", at=Endpoint(device)) for device in left]
         return replace(
             finding,

@@ -8,11 +8,11 @@ import re
 from dataclasses import replace
 
 from streams.detect.thresholds import ns
-from streams.wire.models import Evidence, Finding, Status
+from streams.wire.models import UPLINKS, Evidence, Finding, Status
 
 MINUTE_NS, _HOUR_NS = ns(60), ns(3600)
 _NUMBER = re.compile(r"\d[\d.]*(?:e[+-]?\d+)?")
-_COUNTS_OF_OTHERS = ("", "group", "capacity", "planes")
+_COUNTS_OF_OTHERS = ("", "group", "capacity", "planes", UPLINKS)
 """Evidence without a measurement: its statement names other devices, links or hosts."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from streams.detect.detector import JobDomain
 from streams.detect.fabric_side import PLANES
 from streams.fabric.intervals import Interval
-from streams.instrument.text import format_duration, format_time
+from streams.instrument.text import format_duration, format_time, in_words
 from streams.report.job.footprint import PortCoverage
 from streams.report.job.impact import Impact
 from streams.report.job.summary import summary_lines
@@ -87,7 +87,8 @@ def _impact_lines(impact: Impact, indent: str) -> Iterator[str]:
     radius = finding.blast_radius
     if finding.condition.is_congestion:
         # For congestion, the origin of the traffic is relevant.
-        yield f"{indent}  cause {finding.cause.label or 'unknown'}; jobs {', '.join(radius.jobs) if radius else ''}"
+        cause = in_words(finding.cause.label) or "unknown"
+        yield f"{indent}  cause {cause}; jobs {', '.join(radius.jobs) if radius else ''}"
         yield from (f"{indent}  {evidence.statement}" for evidence in finding.evidence)
     elif radius is not None and radius.capacity_lost_ratio:
         yield f"{indent}  {radius.capacity_lost_ratio:.1%} of their capacity lost"

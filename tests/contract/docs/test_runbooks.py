@@ -5,8 +5,13 @@ from pathlib import Path
 import pytest
 
 from streams.detect.detectors import DETECTORS
+from streams.fabric.inventory_rows import HOST_LINK
+from streams.notify.alert import first_steps
+from streams.notify.page import step_names
+from streams.wire.models import Cause
 
 FOLDER = Path(__file__).parents[3] / "docs"
+STEP_NAMES = {*(cause.label for cause in Cause), HOST_LINK, "fabric-link"}
 NAMES = sorted(detector.slug.replace("/", "-") for detector in DETECTORS)
 
 
@@ -25,3 +30,11 @@ def test_a_runbook_has_the_required_sections(name: str) -> None:
     assert headings == ["## First checks", "## Already excluded", "## What to do", "## When to do nothing"]
     assert "railsight explain ID" in page
     assert len(page.splitlines()) < 70
+
+
+@pytest.mark.parametrize("slug", [detector.slug for detector in DETECTORS])
+def test_a_step_begins_with_the_label_of_a_cause_or_a_role(slug: str) -> None:
+    """A page and `explain` choose the step by these names; another spelling would show the step of another cause."""
+    steps = [line.split(". ", 1)[1] for line in first_steps(slug).splitlines() if line[:1].isdigit()]
+    names = {name for step in steps for name in step_names(step) if " " not in name}
+    assert names <= STEP_NAMES

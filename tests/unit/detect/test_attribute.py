@@ -12,6 +12,7 @@ from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import (
+    UPLINKS,
     Condition,
     Endpoint,
     Episode,
@@ -381,6 +382,46 @@ def test_the_next_root_of_a_group_is_critical_with_a_child_that_is() -> None:
     _, root, *children = (found[finding.id] for finding in own)
     assert (root.parent_id, {child.parent_id for child in children}) == ("", {root.id})
     assert {one.severity for one in (root, *children)} == {Severity.CRITICAL}
+
+
+def test_a_critical_uplink_has_the_number_of_lost_uplinks_of_its_switch() -> None:
+    """It counts those that are down now, and at the end the most that were; a warning has none."""
+    stage = begun(Attribute(DetectParams()))
+    own = [_lost("p1-l0/u0", 0), _lost("p1-l0/u1", 400), _lost("p1-l0/u2", 800)]
+
+    def statements(*changed: Finding, second: float) -> list[str]:
+        outputs = [output for finding in changed for output in stage.process([Episode(finding)])]
+        newest = last(_findings_of([*outputs, *stage.advance_watermark(at(second))]))
+        return sorted({one.statement for found in newest for one in found.evidence if one.metric == UPLINKS})
+
+    def ended(finding: Finding, second: float) -> Finding:
+        return replace(finding, revision=finding.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(second))
+
+    assert statements(own[0], second=40) == []
+    assert statements(own[1], second=440) == ["2 of the 4 uplinks of p1-l0 are down"]
+    assert statements(own[2], second=840) == ["3 of the 4 uplinks of p1-l0 are down"]
+    assert statements(ended(own[2], 1000), second=1010) == [
+        "2 of the 4 uplinks of p1-l0 are down", "3 of the 4 uplinks of p1-l0 were down"
+    ]  # fmt: skip
+    assert statements(ended(own[0], 1100), ended(own[1], 1100), second=1110) == [
+        "3 of the 4 uplinks of p1-l0 were down"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ports", "statement"),
+    [
+        ((HOST, "p1-h1/e1"), "all 2 links of p1-h1 are down"),
+        (("p1-l0/u0", "p1-l0/u1"), "2 of the 4 uplinks of p1-l0 are down"),
+    ],
+)
+def test_a_critical_link_has_the_number_of_lost_links_of_its_lower_end(ports: tuple[str, ...], statement: str) -> None:
+    """The number of links that are left decides between a repair at once and one in the morning."""
+    found = _downs(*ports)
+    lost = [one for finding in found for one in finding.evidence if one.metric == UPLINKS]
+    assert {(one.statement, one.observed, one.peers) for one in lost} == {
+        (statement, 2.0, len(topology().uplinks_of[ports[0].partition("/")[0]]))
+    }
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,19 @@ from streams.notify.alert import (
     location_labels,
     page_alert,
 )
-from streams.wire.models import BlastRadius, Cause, Condition, Coverage, Evidence, Finding, Severity, Status, Subject
+from streams.wire.models import (
+    UPLINKS,
+    BlastRadius,
+    Cause,
+    Condition,
+    Coverage,
+    Endpoint,
+    Evidence,
+    Finding,
+    Severity,
+    Status,
+    Subject,
+)
 from tests.fixtures.notify_examples import LINK, T0, S, finding, params
 from tests.recordings import DATA
 
@@ -165,13 +177,42 @@ def test_a_page_has_its_cause_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "expected"),
-    [(Cause.COLLECTOR, "Restart it"), (Cause.PATH, "path, login refused"), (Cause.UNKNOWN, "collector: ")],
+    ("condition", "cause", "expected"),
+    [
+        (Condition.TELEMETRY_STALE, Cause.COLLECTOR, "Restart it"),
+        (Condition.TELEMETRY_STALE, Cause.PATH, "path, login refused"),
+        (Condition.TELEMETRY_STALE, Cause.UNKNOWN, "collector: "),
+        (Condition.HOST_GPU_FAULT, Cause.GPU_OFF_BUS, "Xid 79: cordon the host"),
+        (Condition.HOST_GPU_FAULT, Cause.GPU_MEMORY, "Uncorrectable (48"),
+        (Condition.HOST_GPU_FAULT, Cause.NVLINK, "Xid 74"),
+        (Condition.LINK_MISCABLED, Cause.WRONG_RAIL, "wrong_plane, wrong_rail: the cable"),
+        (Condition.FLEET_VERSION_DRIFT, Cause.VERSION_ROLLOUT, "No action"),
+        (Condition.DEVICE_DOWN, Cause.REBOOT, "It runs again"),
+        (Condition.RAIL_DEGRADED, Cause.HOST, "host, or pcie of a whole host: the network is not at fault"),
+    ],
 )
-def test_the_first_step_is_the_one_of_the_cause(cause: Cause, expected: str) -> None:
-    """A runbook has a step for a cause, else its first step counts."""
-    stale = finding(condition=Condition.TELEMETRY_STALE, cause=cause)
-    assert f"\nFirst: {expected}" in build_annotations(stale, params())["page"]
+def test_the_first_step_is_the_one_of_the_cause(condition: Condition, cause: Cause, expected: str) -> None:
+    """A runbook has a step for a cause, or one for several, else its first step counts."""
+    found = finding(condition=condition, cause=cause)
+    assert f"\nFirst: {expected}" in build_annotations(found, params())["page"]
+
+
+UPLINK = finding(
+    subject=Subject("link:l/u0--s/d0", Endpoint("l", "u0"), Endpoint("s", "d0"), "fabric-link"), cause=Cause.UNKNOWN
+)
+LOST = Evidence("2 of the 4 uplinks of l are down", UPLINKS)
+
+
+def test_a_page_states_the_lost_uplinks_that_its_newest_finding_has() -> None:
+    """The newest of the findings on a page counts; a fault without such evidence, or none, has no line."""
+    worse = replace(LOST, statement="3 of the 4 uplinks of l are down")
+    first = replace(UPLINK, revision=3, evidence=(*UPLINK.evidence, LOST))
+    third = replace(UPLINK, id="f3", revision=4, evidence=(worse,))
+    assert "\nPaths: 2 of the 4 uplinks of l are down\n" in build_annotations(first, params())["page"]
+    both = build_annotations(first, params(), others=[third])["page"]
+    assert both.count("Paths: ") == 1 and "\nPaths: 3 of the 4 uplinks of l are down\n" in both
+    for one in (UPLINK, replace(first, status=Status.RETRACTED)):
+        assert "Paths: " not in build_annotations(one, params())["page"]
 
 
 def test_links_to_runbook_dashboard_and_finding() -> None:

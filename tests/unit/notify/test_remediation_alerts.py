@@ -98,7 +98,7 @@ def test_labels_and_annotations_of_a_denial() -> None:
         "plane": "0",
     }
     assert alert.annotations == {
-        "summary": f"drain_link of {LINK} is denied",
+        "summary": f"drain link of {LINK} is denied",
         "reason": "third flap in 28 days",
         "constraint": "guard 8, capacity of switch leaf-2, limit 0.75, observed 0.5",
         "repair_hint": "reseat",

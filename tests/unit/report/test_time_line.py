@@ -1,10 +1,23 @@
-"""The time line of a finding."""
+"""The explanation of a finding: its time line, its runbook and the first step of it."""
 
 from dataclasses import replace
 
-from streams.report.explanation import time_line
+import pytest
+
+from streams.instrument.shipped import shipped
+from streams.report.explanation import Explanation, time_line
 from streams.store.queries.finding_queries import EventRow
-from streams.wire.models import Action, Remediation, RemediationState, Severity, Status, Subject, Verdict
+from streams.wire.models import (
+    Action,
+    Cause,
+    Finding,
+    Remediation,
+    RemediationState,
+    Severity,
+    Status,
+    Subject,
+    Verdict,
+)
 from tests.fixtures.findings import NS, finding
 
 
@@ -31,3 +44,33 @@ def test_events_revisions_children_and_decisions_are_in_one_order() -> None:
         "finding   RESOLVED  CRITICAL, final",
     ]
     assert lines[-1] == "    and 1 revision without a visible change"
+
+
+OWN = finding(runbook_url="docs/runbooks/link-down.md", cause=Cause.MODULE_REMOVED)
+
+
+def _lines(of: Finding) -> list[str]:
+    return list(Explanation(of, (of,), (), ()).lines())
+
+
+def test_an_open_finding_has_the_first_step_of_its_runbook() -> None:
+    """It is that of the page; a finding that is over needs none. The cause is in words."""
+    own = replace(OWN, subject=replace(OWN.subject, role="fabric-link"))
+    (step,) = (line for line in _lines(own) if line.startswith("  first step "))
+    assert step.startswith("  first step   A switch has too few paths. Drain nothing more there")
+    assert "  cause        module removed" in _lines(own)
+    over = replace(own, status=Status.RESOLVED, resolved_at_ns=160 * NS)
+    assert not any(line.startswith("  first step ") for line in _lines(over))
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("docs/runbooks/link-down.md", str(shipped("docs/runbooks/link-down.md"))),
+        ("docs/runbooks/link-flap.md", "docs/runbooks/link-flap.md"),
+        ("https://wiki.example/link-down", "https://wiki.example/link-down"),
+    ],
+)
+def test_the_runbook_of_the_condition_is_its_installed_file(given: str, shown: str) -> None:
+    """A wheel has no repository beside it; what another producer names stays."""
+    assert f"  runbook      {shown}" in _lines(replace(OWN, runbook_url=given))
