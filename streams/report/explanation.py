@@ -16,7 +16,7 @@ from streams.detect.detectors import DETECTORS
 from streams.detect.evidence.subjects import subject_ends
 from streams.fabric.catalogue import BY_NAME, Metric
 from streams.instrument.shipped import shipped
-from streams.instrument.text import format_time
+from streams.instrument.text import format_time, in_words
 from streams.notify.alert import first_steps, runbook_page
 from streams.notify.page import first_step
 from streams.report.records import findings_by_id_prefix, latest_revisions, remediations_of
@@ -45,7 +45,9 @@ def time_line(
     changes, unchanged = revision_moments(revisions)
     moments: list[Moment] = []
     for place, rows in events:
-        moments += [(row.at_ns, place, f"{row.kind}  {row.detail or row.code or ''}".rstrip()) for row in rows]
+        moments += [
+            (row.at_ns, place, f"{in_words(row.kind)}  {row.detail or row.code or ''}".rstrip()) for row in rows
+        ]
     moments += [(at_ns, "finding", text) for at_ns, text in changes]
     for child in children:
         moments.append((child.started_at_ns, "child", f"{child.condition.slug} {child.subject.id} begins"))

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Res
 from markdown_it import MarkdownIt
 
 from streams.instrument.shipped import shipped
-from streams.instrument.text import format_duration, format_time
+from streams.instrument.text import format_duration, format_time, in_words
 from streams.report.explanation import NoSuchFinding
 from streams.report.open_findings import FindingFilter
 from streams.report.web.answers import Answers, Json
@@ -49,7 +49,7 @@ _templates = jinja2.Environment(
     loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, undefined=jinja2.ChainableUndefined, trim_blocks=True,
     lstrip_blocks=True,
 )  # fmt: skip
-_templates.filters |= {"time": format_time, "duration": format_duration, "moment": _moment}
+_templates.filters |= {"time": format_time, "duration": format_duration, "moment": _moment, "words": in_words}
 _markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 data = APIRouter(prefix="/v1", generate_unique_id_function=lambda route: f"{route.name}_data", tags=["operations"])

@@ -35,7 +35,7 @@ def test_events_revisions_children_and_decisions_are_in_one_order() -> None:
     down = EventRow(100 * NS, "link_down", "host", 0, "carrier")
     lines = list(time_line([first, worse, same, over], [child], [decision], [("leaf1/e1", [down])]))
     assert [line.split("Z  ", 1)[1] for line in lines[:-1]] == [
-        "leaf1/e1  link_down  carrier",
+        "leaf1/e1  link down  carrier",
         "finding   OPEN      WARNING  leaf1/e1 -- spine1/e1 is down",
         "child     link/down link:leaf1/e1--spine1/e1 begins",
         "finding   OPEN      CRITICAL  severity CRITICAL",
