@@ -24,15 +24,19 @@ _A = re.ASCII
 _RECORD = re.compile(r"(\d{1,4}),(\d{1,19}),(\d{1,18}),[^;\n]{0,200};([^\n]*)", _A)
 _PRIORITY = re.compile(r"<(\d{1,4})>", _A)
 _LEVEL = re.compile(r"(\w{1,10}) *:(\w{1,10}) *: ", _A)
-_SINCE_BOOT = re.compile(r"\[ *(\d{1,9})\.(\d{1,9})\](?: ?\[ *[TC]\d{1,8}\])? ?", _A)
+_SINCE_BOOT = re.compile(r"\[ *(\d{1,9})\.(\d{1,9})\] ?", _A)
+_CALLER = re.compile(r"\[ *[TC]\d{1,8}\] ?", _A)
+"""The thread or CPU (CONFIG_PRINTK_CALLER), which dmesg writes after a time in any form."""
 _ISO = re.compile(
-    r"(?:[A-Z][a-z]{2} )?\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d| UTC)?\]? ",
+    r"([A-Z][a-z]{2} )?\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?"
+    r"(Z|[+-]\d\d:?\d\d| UTC|(?(1) (?:[A-Z]{3,5}|[+-]\d\d(?:\d\d)?)|(?!)))?\]? ",
     _A,
 )
+"""The abbreviation of a zone, `CET` or `-03`, is written with a weekday only: without one it may be the host's name."""
 _UNIX = re.compile(r"(\d{9,10})\.(\d{1,9}) ", _A)
 _RFC5424 = re.compile(r"\d{1,2} (?=\d{4}-\d\d-\d\dT)", _A)
-_FIELDS = re.compile(r"\S{1,255} (\S{1,64}) \S{1,128} \S{1,32} (?:-|(?:\[[^\]]{0,2000}\]){1,16}) ?", _A)
-"""Host, application, process and message ids, and structured data of RFC 5424."""
+_FIELDS = re.compile(r"\S{1,255} (\S{1,64}) \S{1,128} \S{1,32} (?:-|(?:\[[^\]]{0,2000}\]){1,16}) ?\ufeff?", _A)
+"""Host, application, process and message ids, structured data, and the mark of UTF-8 of RFC 5424."""
 _CTIME = re.compile(r"\[(?:[A-Z][a-z]{2}) ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})\] ?", _A)
 _SYSLOG = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.\d{1,9})? ", _A)
 _TAG = re.compile(
@@ -105,8 +109,10 @@ def _after_time(text: str, now_ns: int, header: re.Pattern[str] = _TAG) -> Line:
     if result := _SINCE_BOOT.match(rest):
         since_boot_us = int(result[1]) * 1_000_000 + int(result[2].ljust(6, "0")[:6])
         rest = rest[result.end() :]
-        if not is_syslog and (tag := _OF_HOST.match(rest)):
-            rest = rest[tag.end() :]
+    if caller := _CALLER.match(rest):
+        rest = rest[caller.end() :]
+    if result and not is_syslog and (tag := _OF_HOST.match(rest)):
+        rest = rest[tag.end() :]
     return Line(rest.rstrip("\r\n"), since_boot_us, at_ns, None, from_kernel)
 
 
@@ -126,10 +132,11 @@ def _wall_time(text: str, now_ns: int) -> tuple[int | None, str, bool]:
 
 
 def _iso(text: re.Match[str]) -> int | None:
-    date, clock, fraction, zone = text.groups()
-    zone = "Z" if zone == " UTC" else zone
-    try:  # without a zone, the time is in the machine's zone
-        return int(datetime.fromisoformat(f"{date}T{clock}{zone or ''}").timestamp()) * _S + int(
+    _, date, clock, fraction, zone = text.groups()
+    zone = (zone or "").strip().replace("UTC", "Z")
+    zone = "" if zone.isalpha() and zone != "Z" else zone
+    try:  # without a zone, the time is in the machine's zone, and so is that with another name
+        return int(datetime.fromisoformat(f"{date}T{clock}{zone}").timestamp()) * _S + int(
             (fraction or "0").ljust(9, "0")
         )
     except (ValueError, OverflowError):

@@ -22,14 +22,17 @@ MESSAGE = "mlx5_core 0000:41:00.0 ens1np0: Link down"
         (f"[    5.140900][  T412] {MESSAGE}", Line(MESSAGE, 5_140_900)),
         (f"[    5.140900] [    T412] {MESSAGE}", Line(MESSAGE, 5_140_900)),
         (f"kern  :info  : [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900)),
+        (f"2026-11-21T10:00:00,250000+00:00 [   T412] {MESSAGE}", Line(MESSAGE, None, NOW + S // 4)),
         (f"2026-11-21T10:00:00.25Z gpu17 kernel: [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900, NOW + S // 4)),
         (f"2026-11-21T12:00:00.250000+02:00 gpu17 kernel: {MESSAGE}", Line(MESSAGE, None, NOW + S // 4)),
         (f"2026-11-21T10:00:00,250000+00:00 {MESSAGE}", Line(MESSAGE, None, NOW + S // 4)),
         (f"2026-11-21T07:30:00-0230 gpu17 kernel: {MESSAGE}", Line(MESSAGE, None, NOW)),
         (f"Sat 2026-11-21 10:00:00 UTC gpu17 kernel: {MESSAGE}", Line(MESSAGE, None, NOW)),
+        (f"Sat 2026-11-21 07:00:00 -03 gpu17 kernel: {MESSAGE}", Line(MESSAGE, None, NOW)),
         (f"{NOW // S}.250000 gpu17 kernel: [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900, NOW + S // 4)),
         (f"<6>1 2026-11-21T10:00:00Z gpu17 kernel - - - [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900, NOW)),
         (f'<6>1 2026-11-21T10:00:00Z gpu17 kernel - - [a@1 b="c"] {MESSAGE}', Line(MESSAGE, None, NOW)),
+        (f"<6>1 2026-11-21T10:00:00Z gpu17 kernel - - - \ufeff{MESSAGE}", Line(MESSAGE, None, NOW)),
         (f"[    5.140900] gpu17 kernel: {MESSAGE}", Line(MESSAGE, 5_140_900)),
         (f"2026-11-21T10:00:00Z kernel: [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900, NOW)),
         (f"2026-11-21T10:00:00Z gpu17 kern.warn kernel: {MESSAGE}", Line(MESSAGE, None, NOW)),
@@ -74,7 +77,18 @@ def test_a_stamp_without_a_year_is_of_the_newest_year_that_is_not_to_come(ago_da
     stamp = time.strftime("%b %d %H:%M:%S", time.localtime(at_s))
     assert parse(f"{stamp} gpu17 kernel: {MESSAGE}".encode(), NOW).at_ns == at_s * S
     with_year = time.strftime("[%a %b %d %H:%M:%S %Y]", time.localtime(at_s))
-    assert parse(f"{with_year} {MESSAGE}".encode(), NOW) == Line(MESSAGE, None, at_s * S)
+    for caller in ("", "[   T412] ", "[    C3] "):  # of CONFIG_PRINTK_CALLER
+        assert parse(f"{with_year} {caller}{MESSAGE}".encode(), NOW) == Line(MESSAGE, None, at_s * S)
+
+
+@pytest.mark.parametrize("zone", ["CET", "PST", "AEDT"])
+def test_the_name_of_a_zone_is_not_the_host(zone: str) -> None:
+    """`journalctl -o short-full` writes the abbreviation of the machine's own zone."""
+    stamp = time.strftime("%a %Y-%m-%d %H:%M:%S", time.localtime(NOW // S))
+    for host in ("gpu17 ", "GPU ", ""):
+        assert parse(f"{stamp} {zone} {host}kernel: {MESSAGE}".encode(), NOW) == Line(MESSAGE, None, NOW)
+        assert not parse(f"{stamp} {zone} gpu17 evil[7]: {MESSAGE}".encode(), NOW).from_kernel
+    assert parse(f"{stamp.partition(' ')[2]} GPU kernel: {MESSAGE}".encode(), NOW) == Line(MESSAGE, None, NOW)
 
 
 def test_a_process_that_names_itself_kernel_is_none_by_its_facility() -> None:
