@@ -90,6 +90,8 @@ LINES = {
     "(ifName=GE1/0/1, AdminStatus=UP, OperStatus=UP)": ("r10", 2, "LINK_UP", "GE1/0/1", 0),
     "<165>1 2026-11-28T11:59:58Z r11 dn_alm 6 - - Node.1-Unit.1:PRI [event], Dell EMC (OS10) %IFM_OSTATE_DN: Interface "
     "operational state is down :ethernet1/1/12": ("r11", 2, "LINK_DOWN", "ethernet1/1/12", 0),
+    "<165>1 2026-11-28T11:59:58Z r11 dn_alm 6 - - Node.1-Unit.1:PRI [event], Dell EMC (OS10) %IFM_OSTATE_UP: Interface "
+    "operational state is up :ethernet1/1/12:4": ("r11", 2, "LINK_UP", "ethernet1/1/12:4", 0),
     f"<188>{T} r12 TMNX: 169 Base SNMP-WARNING-linkDown-2004 [1/1/c1/1]:  Interface 1/1/c1/1 is not operational":
         ("r12", 2, "LINK_DOWN", "1/1/c1/1", 0),
     f"<188>{T} r13 %%10IFNET/3/PHY_UPDOWN: Physical state on the interface FortyGigE1/0/53 changed to down.":
