@@ -133,9 +133,12 @@ class SlotTable:
 
 
 def _covers(above: Elems, elems: Elems) -> bool:
-    """Return True if a path equals or contains another; a step without keys matches all entries."""
+    """Return True if a path equals or contains another.
+
+    `*` matches any step or value, as in openconfig/gnmi (ctree), and a key that is left out matches any value.
+    """
     return len(above) <= len(elems) and all(
-        step.name == other.name and (not step.keys or step.keys == other.keys)
+        step.name in ("*", other.name) and all(value in ("*", other.key(key)) for key, value in step.keys)
         for step, other in zip(above, elems, strict=False)
     )
 

@@ -333,6 +333,40 @@ def test_a_delete_clears_values() -> None:
     assert value(reading, "e2", Metric.OPER_UP) == 1
 
 
+@pytest.mark.parametrize(
+    ("deleted", "remaining"),
+    [
+        ("/interfaces/interface[name=*]", []),
+        ("/interfaces/interface[name=*]/state/oper-status", []),
+        ("/interfaces/*", []),
+        ("/interfaces/interface[name=e1]/*", ["e2"]),
+        ("/interfaces/interface[name=*]/config", ["e1", "e2"]),
+    ],
+)
+def test_a_delete_with_wildcards_clears_all_that_match(deleted: str, remaining: list[str]) -> None:
+    """A state that is sent on change would stay for ever."""
+    device = Device()
+    for port in ("e1", "e2"):
+        device.send({"oper-status": "UP", "counters/in-octets": 1}, prefix=STATE.format(port))
+    device.send({}, delete=(deleted,))
+    reading = device.reading()
+    assert [port for port in reading.row if value(reading, port, Metric.OPER_UP) is not None] == remaining
+
+
+def test_a_delete_with_some_keys_clears_all_entries_that_have_them() -> None:
+    """A list with several keys, of which a device names one."""
+    neighbor = "/network-instances/network-instance[name=d]/protocols/protocol[identifier=BGP][name={}]/bgp/neighbors"
+    device = Device()
+    for name, peer in (("b", "10.0.0.1"), ("c", "10.0.0.2")):
+        path = f"{neighbor.format(name)}/neighbor[neighbor-address={peer}]/state"
+        device.send({"session-state": "ESTABLISHED"}, prefix=path)
+    device.send({"in-octets": 1}, prefix=COUNTERS.format("e1"))
+    device.send({}, delete=("/network-instances/network-instance[name=d]/protocols/protocol[name=b]",))
+    reading = device.reading()
+    assert value(reading, "10.0.0.2", Metric.BGP_SESSION_UP) == 1
+    assert "10.0.0.1" not in reading.row or value(reading, "10.0.0.1", Metric.BGP_SESSION_UP) is None
+
+
 def test_ports_past_the_bound_are_left_out_and_counted() -> None:
     """A device that invents ports uses no memory."""
     device = Device()
