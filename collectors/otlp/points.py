@@ -27,6 +27,9 @@ _NO_VALUE = 1
 """Bit of the flags: the series has no value at this time."""
 _LONGEST_TEXT = 1024
 _U64 = 2**64
+_NO_POINT = b"\0"
+"""Bytes that `split` refuses: an unreadable point of JSON is refused alone, as one of protobuf is."""
+_UNREADABLE = (ValueError, TypeError, AttributeError, OverflowError, binascii.Error)
 _NUMBERS = ("histogram", "exponentialHistogram", "summary")
 _TEMPORALITIES = (0, 1, 2)
 
@@ -144,7 +147,7 @@ def from_json(body: bytes) -> otlp.ExportMetricsServiceRequest:
             of_resource = request.resource_metrics.add(resource=otlp.Resource(attributes=pairs).SerializeToString())
             for scope in _items(one, "scopeMetrics"):
                 of_resource.scope_metrics.add(metrics=[_metric(metric) for metric in _items(scope, "metrics")])
-    except (ValueError, TypeError, AttributeError, OverflowError, binascii.Error) as error:
+    except _UNREADABLE as error:
         raise Reject(f"the request is no ExportMetricsServiceRequest in JSON: {str(error)[:200]}") from error
     return request
 
@@ -169,6 +172,13 @@ def _metric(given: Any) -> otlp.Metric:
 
 
 def _point(given: Any) -> bytes:
+    try:
+        return _readable_point(given)
+    except _UNREADABLE:
+        return _NO_POINT
+
+
+def _readable_point(given: Any) -> bytes:
     point = otlp.NumberDataPoint(
         start_time_unix_nano=_integer(given.get("startTimeUnixNano")),
         time_unix_nano=_integer(given.get("timeUnixNano")),
@@ -224,8 +234,9 @@ def _integer(value: Any) -> int:
 
 
 def _double(value: Any) -> float:
-    if type(value) is str and value in ("NaN", "Infinity", "-Infinity"):
-        return float(value.replace("Infinity", "inf"))
+    """Return a number of JSON, or of text, which the JSON form of protobuf admits: `1.5`, `NaN`, `-Infinity`."""
+    if type(value) is str:
+        return float(value)
     if type(value) not in (int, float):
         raise TypeError(f"{str(value)[:40]!r} is no number")
     return float(value)

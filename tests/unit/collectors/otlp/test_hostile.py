@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.otlp.points import attributes, from_json, from_protobuf, in_order, resource, split
+from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from tests.fixtures.otlp_receiver import sending
 from tests.fixtures.otlp_requests import Given, message
@@ -75,3 +76,23 @@ def test_a_damaged_request_harms_no_other(at: int, byte: int, cut: int) -> None:
             assert {row for row, _, _, _ in now.values()} >= {"swp1", "swp2"}
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"asInt": "x"}, {"asInt": "18446744073709551615"}, {"asDouble": "1,5"}, {"attributes": 1}, 7]
+)
+def test_an_unreadable_point_of_json_loses_no_other(wrong: Any) -> None:
+    """It is refused as one of protobuf is; numbers may be text (the JSON form of protobuf)."""
+    swp1 = [{"key": "interface", "value": {"stringValue": "swp1"}}]
+    good = {"timeUnixNano": "1764331200000000000", "asDouble": "15e1", "attributes": swp1}
+    bad = {**good, "asDouble": None, **wrong} if isinstance(wrong, dict) else wrong
+    metric = {"name": OUT, "gauge": {"dataPoints": [bad, good]}}
+    body = orjson.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]})
+
+    async def send() -> None:
+        async with sending() as now:
+            answer = await now.send_bytes(from_json(body).SerializeToString())
+            assert (answer.rejected, bool(answer.message)) == (1, True)
+            assert now.of(Metric.TX_BYTES) == [150]
+
+    asyncio.run(send())
