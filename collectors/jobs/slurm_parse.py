@@ -76,6 +76,9 @@ _PARSER_OF_RELEASE = (((23, 11), 40), ((23, 2), 39), ((22, 5), 38))
 _OLDEST = 38
 _PARSER = re.compile(r"v0\.0\.(\d+)")
 _GPUS = re.compile(r"(?:^|,)gpu:(?:[^:(),]+:)?(\d+)(?=[(,]|$)")
+_PARTS = re.compile(r"(?:^|,)(?:(?:shard|mps):|gpu:[^:(),]*\d+g\.\d+gb[^:(),]*:)")
+"""Parts of GPUs: shards, percentages of MPS, and MIG instances, whose type has their profile: `gpu:a100_3g.20gb:2`
+(slurm.schedmd.com/gres.html)."""
 _S = 1_000_000_000
 _NOT_SET = (0xFFFFFFFE, 0xFFFFFFFF)
 """Slurm's NO_VAL and INFINITE, where a version writes plain numbers."""
@@ -255,10 +258,12 @@ def _node_flags(state: object) -> frozenset[str]:
 
 
 def _gpus(detail: object, hosts: int) -> list[int | None]:
-    """Return the GPUs of each host; None for all hosts if Slurm does not list each host's resources."""
+    """Return the GPUs of each host: None if it has parts of GPUs, or if Slurm does not list each host's resources."""
     if not isinstance(detail, list) or len(detail) != hosts:
         return [None] * hosts
-    return [bounded(sum(map(int, _GPUS.findall(str(entry))))) for entry in detail]
+    return [
+        None if _PARTS.search(str(entry)) else bounded(sum(map(int, _GPUS.findall(str(entry))))) for entry in detail
+    ]
 
 
 def _together(one: Job, other: Job) -> Job:

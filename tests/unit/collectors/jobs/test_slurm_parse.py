@@ -97,6 +97,15 @@ def test_gpus_are_unknown_where_slurm_does_not_list_them_by_host() -> None:
     assert [stay.gpus for stay in parsed(job(1, gres_detail=["nic:1", "gpu:4090:2"])).jobs] == [0, 2]
 
 
+@pytest.mark.parametrize(
+    "part", ["gpu:nvidia_h100_80gb_hbm3_1g.10gb:7(IDX:0-6)", "gpu:1g.10gb:2", "shard:h100:4(IDX:0)", "mps:100(IDX:0)"]
+)
+def test_parts_of_gpus_are_no_number_of_gpus(part: str) -> None:
+    """A job with MIG instances, shards or MPS has GPUs, whose number is unknown, as a pod with such resources has."""
+    jobs = parsed(job(1, gres_detail=[f"{part},nic:1", "gpu:h100:2(IDX:0,3),nic:1"])).jobs
+    assert [stay.gpus for stay in jobs] == [None, 2]
+
+
 def test_an_unreadable_job_is_named_and_the_others_are_read() -> None:
     """A wrong host list, an unknown form of a number or a state that is none."""
     broken = [job(2, nodes="h["), job(3, start_time={"set": True, "number": 5}), job(4, ""), job(5, restart_cnt=-1)]
