@@ -108,7 +108,7 @@ class InterfaceObject(NetboxObject):
     label: _Text = ""
     device: Related
     type: Choice | None = None
-    speed: Annotated[int, Field(ge=1)] | None = None
+    speed: Annotated[int, Field(ge=0)] | None = None
     mgmt_only: bool = False
     connected_endpoints: list[Related] | None = None
     connected_endpoints_type: str | None = None

@@ -33,8 +33,9 @@ from streams.wire.errors import Misconfigured
 _SWITCH_WORDS = frozenset({"switch", "leaf", "spine", "superspine", "tor", "fabric"})
 _HOST_WORDS = frozenset({"host", "server", "compute", "gpu", "node"})
 _INSTALLED = ("", "connected")
-_TYPE_SPEED = re.compile(r"(\d+(?:\.\d+)?)(g?)base-")
-"""The value of an interface type, such as 400gbase-x-qsfp112 or 1000base-t."""
+_TYPE_SPEED = re.compile(r"(\d+(?:\.\d+)?)([gt]?)base-")
+"""The value of an interface type, such as 1.6tbase-dr8, 400gbase-x-qsfp112 or 1000base-t."""
+_TYPE_UNITS = {"": 10**6, "g": 10**9, "t": 10**12}
 _GUESSED_COLUMNS = ("tier", "pod", "plane")
 _DEVICE_COLUMNS = ("id", "firmware", "team", "maintenance_until")
 _SHOWN = 3
@@ -384,10 +385,10 @@ def _column(each: _Cabled, name: str) -> object:
 
 def _speed_bps(interface: InterfaceObject) -> int | None:
     """Return the interface's speed, else its type's, in bit/s."""
-    if interface.speed is not None:
+    if interface.speed:
         return interface.speed * 1000
     if interface.type and (found := _TYPE_SPEED.match(interface.type.value)):
-        return round(float(found[1]) * (10**9 if found[2] else 10**6))
+        return round(float(found[1]) * _TYPE_UNITS[found[2]])
     return None
 
 

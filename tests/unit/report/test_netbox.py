@@ -352,6 +352,14 @@ def test_speeds_of_the_ends(tmp_path: Path) -> None:
     ]
 
 
+def test_a_speed_of_1_6_tbit_and_one_of_0(tmp_path: Path) -> None:
+    """A type of NetBox 4.3 and later; a speed of 0, which NetBox admits, is none."""
+    files = small()
+    for one in files["interfaces"]["results"]:
+        one["type"], one["speed"] = {"value": "1.6tbase-dr8", "label": "1.6TBASE-DR8"}, 0
+    assert {link.speed_bps for link in of_files(tmp_path, files).inventory.links} == {1_600_000_000_000}
+
+
 def _set(table: str, number: int, **more: object) -> Callable[[Json], object]:
     return lambda files: files[table]["results"][number].update(more)
 
