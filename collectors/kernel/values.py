@@ -88,13 +88,16 @@ def port_is_enabled(text: str) -> float:
 
 
 def operstate_is_up(text: str) -> float | None:
-    """Parse the kernel's names of RFC 2863's states; `unknown` is absent. Raises Reject."""
+    """Parse the kernel's names of RFC 2863's states; `unknown` is absent, and `dormant`, whose carrier decides.
+
+    A dormant netdev has a carrier and waits, as a standby member of a LAG does. Raises Reject.
+    """
     match text:
         case "up":
             return 1.0
-        case "down" | "lowerlayerdown" | "notpresent" | "dormant" | "testing":
+        case "down" | "lowerlayerdown" | "notpresent" | "testing":
             return 0.0
-        case "unknown":
+        case "unknown" | "dormant":
             return None
     raise Reject(f"no operstate: {text[:40]!r}")
 

@@ -75,7 +75,7 @@ def test_up_and_enabled_as_the_kernel_writes_them() -> None:
     assert [values.operstate_is_up(result) for result in ("up", "lowerlayerdown", "dormant", "unknown")] == [
         1,
         0,
-        0,
+        None,
         None,
     ]
     assert [values.is_enabled(result) for result in ("0x1003", "0x1002")] == [1, 0]
