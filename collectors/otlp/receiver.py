@@ -264,7 +264,8 @@ class Receiver:
                 self._metrics.add("unknown", sender.name, len(points))
                 return
             series = group.series[name, is_delta] = MetricSeries(found, group.device, owner_of, is_delta=is_delta)
-        series.add(points, values, refused)
+        if left_out := series.add(points, values, refused):
+            self._metrics.add("unknown", sender.name, left_out)
 
     def _group(self, sender: Sender, raw: bytes) -> Group:
         found = sender.groups.get(raw)

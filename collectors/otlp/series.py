@@ -109,6 +109,7 @@ class MetricSeries:
         self._keys: dict[bytes, bytes] = {}
         """The key of each series, by its attributes in order: they may come in any order."""
         self._starts: dict[int, int] = {}
+        self._left_out = 0
         first = rules[0]
         self._is_counter = False
         self._plain: tuple[Owner, Readings] | None = None
@@ -116,16 +117,21 @@ class MetricSeries:
             self._plain = owner, owner.readings(first.row_kind)
             self._is_counter = first.rule.metric.counter
 
-    def add(self, points: Iterable[bytes], into: Batches, refused: Refused) -> None:
-        """Add the values of points; points that cannot be read are refused."""
+    def add(self, points: Iterable[bytes], into: Batches, refused: Refused) -> int:
+        """Add the values of points; points that cannot be read are refused.
+
+        Return the number of values that are not collected, such as those whose attributes name no port.
+        """
+        self._left_out = 0
         if self._plain is not None:
             self._add_plain(points, *self._plain, into, refused)
-            return
+            return self._left_out
         for data in points:
             try:
                 self._add_cells(split(data), into)
             except Reject as error:
                 refused.add(str(error))
+        return self._left_out
 
     def _add_plain(  # noqa: PLR0915 — one loop: a call a point costs more than the point
         self, points: Iterable[bytes], owner: Owner, readings: Readings, into: Batches, refused: Refused
@@ -177,6 +183,7 @@ class MetricSeries:
         if slot is None:
             slot = self._find_slot(point.rest, owner, readings)
         if slot == _NOTHING:
+            self._left_out += point.value is not None
             return
         known_ns = self._starts.setdefault(slot, point.start_ns)
         is_reset = self._is_counter and begins_again(known_ns, point, readings.newest_ns)
@@ -220,6 +227,8 @@ class MetricSeries:
         cells = self._cells.get(point.rest)
         if cells is None:
             cells = self._find_cells(self._key(point.rest))
+        if not cells:
+            self._left_out += point.value is not None
         for cell, owner in cells:
             unit = owner.units.get(cell.rule.unit) if cell.rule.unit else 1.0
             value = cell.value(point, unit, is_delta=self._is_delta)

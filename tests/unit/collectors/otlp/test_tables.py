@@ -70,6 +70,9 @@ CHANNEL = TRANSCEIVER + "physical_channel_state"
         ("ifHCInOctets", Given(5, {"ifName": "Eth1"}), ("Eth1", Metric.RX_BYTES, NO_INDEX, 5)),
         ("ifHighSpeed", Given(400_000, {"ifName": "Eth1"}), ("Eth1", Metric.SPEED_BPS, NO_INDEX, 4e11)),
         ("ifOperStatus", Given(7, {"ifName": "Eth1"}), ("Eth1", Metric.OPER_UP, NO_INDEX, 0)),
+        ("ifOperStatus", Given(3, {"ifName": "Eth1"}), ("Eth1", Metric.OPER_UP, NO_INDEX, 0)),
+        ("ifOperStatus", Given(4, {"ifName": "Eth1"}), None),
+        ("ifOperStatus", Given(5, {"ifName": "Eth1"}), None),
     ],
 )  # fmt: skip
 async def test_a_value_has_our_metric_row_lane_and_unit(
@@ -176,6 +179,36 @@ async def test_histograms_are_accepted_and_unknown_names_too() -> None:
         assert await now.send({"x": [Given(1.0)]}, kind="histogram") == Answer()
         assert await now.send({"x": [Given(1.0)]}) == Answer()
         assert now.values() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        (NVSWITCH + "if_out_octets", {}),
+        (NVSWITCH + "if_out_octets", {"if_name": "swp1"}),
+        (NVSWITCH + "tc_tx_frames", SWP1 | {"tc": "tc3"}),
+        (NVSWITCH + "tc_tx_wred_discard", {"tc": "3"}),
+        (CHANNEL, PORT | {"state": "rx-cdr-lol"}),
+        ("_interfaces_interface_state_counters_in_storms", ETHERNET1),
+        (STATE + "mtu", {"name": "e1"}),
+    ],
+)
+async def test_values_that_are_not_collected_are_counted(name: str, attributes: dict[str, str]) -> None:
+    """Such as those whose attributes have other names than in the table, and paths that no profile has."""
+    async with sending() as now:
+        for seconds in (0, 1):
+            absent = Given(None, attributes, at(seconds), flags=1)
+            assert await now.send({name: [Given(5, attributes, at(seconds)), absent]}) == Answer()
+        assert now.values() == []
+        assert now.metrics.value("unknown", "leaf1") == 2
+
+
+async def test_values_that_are_collected_or_absent_are_not_counted_as_unknown() -> None:
+    async with sending() as now:
+        for name in (NVSWITCH + "if_out_octets", NVSWITCH + "phy_stats_raw_ber", STATE + "counters.in-octets"):
+            given = [Given(5, SWP1 | {"name": "e1"}, at(0)), Given(None, SWP1, at(0), flags=1)]
+            assert await now.send({name: given}) == Answer()
+        assert now.metrics.value("unknown", "leaf1") == 0
 
 
 def test_each_table_has_a_source_and_rules_of_the_catalogue() -> None:
