@@ -144,8 +144,8 @@ def _can_follow(counter: Counter, speed: float | None, cadence_s: float) -> bool
 
 
 def speed_bps(cells: Mapping[bytes, Column], row: bytes) -> float | None:
-    """Return ifHighSpeed in Mb/s unless it is 0, as on many devices; else ifSpeed unless it is at its limit."""
-    if (mega := _number(cells.get(mib.IF_HIGH_SPEED, {}).get(row))) not in (None, 0):
+    """Return ifHighSpeed in Mb/s unless it is 0, as on many devices; else ifSpeed. Neither at its limit."""
+    if (mega := _number(cells.get(mib.IF_HIGH_SPEED, {}).get(row))) not in (None, *_NO_SPEED):
         return float(mega or 0) * 1e6
     plain = _number(cells.get(mib.IF_SPEED, {}).get(row))
     return None if plain is None or plain in _NO_SPEED else float(plain)

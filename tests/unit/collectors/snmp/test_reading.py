@@ -75,10 +75,13 @@ def test_only_up_is_up_and_unknown_is_absent(oper: int, expected: int | None) ->
 
 @pytest.mark.parametrize(
     ("high", "plain", "expected"),
-    [(400_000, 0, 4e11), (0, 10**9, 1e9), (0, 2**32 - 1, None), (0, 0, None), (None, 10**9, 1e9)],
-)
-def test_a_speed_of_zero_is_absent(high: int | None, plain: int, expected: float | None) -> None:
-    """Of 517 devices 311 report 0 for ports that are up; ifSpeed ends at 4.29 Gb/s."""
+    [
+        (400_000, 0, 4e11), (0, 10**9, 1e9), (0, 2**32 - 1, None), (0, 0, None), (None, 10**9, 1e9),
+        (2**32 - 1, 0, None), (2**32 - 1, 2**32 - 1, None), (2**32 - 1, 10**9, 1e9),
+    ],
+)  # fmt: skip
+def test_a_speed_of_zero_or_without_end_is_absent(high: int | None, plain: int, expected: float | None) -> None:
+    """Of 517 devices 311 report 0 for ports that are up; ifSpeed ends at 4.29 Gb/s, and an unknown speed may be -1."""
     cells = switch({1: "a"}, IF_SPEED={1: plain}, IF_HIGH_SPEED={} if high is None else {1: high})
     assert rows(Composer(), cells)["a"].get("speed_bps") == expected
 
