@@ -23,8 +23,11 @@ _XID = re.compile(rf"NVRM: Xid \((?:PCI:)?({_HEX_PCI})(?:\.[0-7])?(?: [^()]{{1,8
 """With MIG the parentheses also name the instances: `PCI:0000:9b:00 GPU-I:05 GPU-CI:00` (kernel_rc.c)."""
 _SXID = re.compile(rf"nvidia-nvswitch\d{{0,4}}: SXid \(PCI:({_HEX_PCI}(?:\.[0-7])?)\): (\d{{1,9}})\b", _A)
 _NVRM = re.compile(
-    rf"NVRM: .*?\b({_HEX_PCI})(?:\.[0-7])?\b.*(?:fallen off the bus|RmInitAdapter failed|rm_init_adapter failed)", _A
+    rf"NVRM: .{{0,80}}?\b({_HEX_PCI})(?:\.[0-7])?\b.{{0,80}}?"
+    r"(?:fallen off the bus|RmInitAdapter failed|rm_init_adapter failed)",
+    _A,
 )
+"""With limits: a line of addresses without end would take time by the square of its length."""
 _LINK = re.compile(r"(?:NIC )?Link (?:is )?(up|down)\b", _A | re.IGNORECASE)
 _RDMA_STATE = re.compile(r"Port(?:: (\d{1,3}) Link)? (DOWN|INIT|ARMED|ACTIVE)", _A)
 """The InfiniBand core, since 6.13 (core/cache.c): also where no netdev reports the link."""
