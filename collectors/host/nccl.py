@@ -28,7 +28,10 @@ from streams.wire.nccl_codes import NcclCode
 _WARNING = re.compile(r"NCCL WARN (.*)")
 _COMPLETION = re.compile(r"NET/IB ?: Got completion from peer \S+ with status=(?:\w+\()?(\d+)\)?")
 _HCA = re.compile(r"\bhca ([\w.-]+)")
-_ASYNC = re.compile(r"NET/IB ?: ([\w.-]+?):\d+ (?:Got )?(non-fatal )?async (?:fatal )?event")
+_ASYNC = re.compile(r"NET/IB ?: ([\w.-]+?):\d+ (?:Got )?(non-fatal )?async (fatal )?event")
+_FATAL = "error"
+"""Part of the verbs' names of all fatal events, and of no other. Older NCCL and nccl-rdma-sharp-plugins write
+`Got async event :` with the name for each event, such as `port active` (net_ib.cc, ncclIbAsyncThreadMain)."""
 _CLOSED = re.compile(r"Connection closed by remote peer")
 _MAX_RANKS = 1 << 17
 """The largest published cluster has 131,072 GPUs."""
@@ -55,7 +58,8 @@ def parse_warning(line: str) -> NcclReport | None:
         hca = _HCA.search(message)
         return NcclReport(int(completion[1]), message, hca[1] if hca else "") if int(completion[1]) else None
     if event := _ASYNC.search(message):
-        return NcclReport(NcclCode.ASYNC_NON_FATAL if event[2] else NcclCode.ASYNC_FATAL, message, event[1])
+        is_fatal = not event[2] and bool(event[3] or _FATAL in message[event.end() :])
+        return NcclReport(NcclCode.ASYNC_FATAL if is_fatal else NcclCode.ASYNC_NON_FATAL, message, event[1])
     return NcclReport(NcclCode.CONNECTION_CLOSED, message) if _CLOSED.search(message) else None
 
 
