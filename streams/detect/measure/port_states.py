@@ -250,7 +250,10 @@ class PortStateTracker:
                 return False
             read = set(compress(self._topology.resolve_ports(device, known.ports), is_read.tolist()))
             ports = () if read.issuperset(linked) else tuple(port for port in linked if port not in read)
-        found = self._unread[key] = _Unread(known.first_ns, known.silent_since_ns, ports, found_in)
+        first_ns = (
+            known.first_ns if sent is None else sent.first_ns
+        )  # a restart begins its states again, not the source
+        found = self._unread[key] = _Unread(first_ns, known.silent_since_ns, ports, found_in)
         return sent is None or sent[:3] != found[:3]
 
     def _is_confirmed(self, key: SourceKey) -> bool:

@@ -28,11 +28,12 @@ def reading(t: float, run: int, *, up: float | None = 1, errors: float = 0, sour
     return replace(one, collector=f"c{run}", collector_run=run)
 
 
-def reports(messages: Iterable[Message]) -> list[str]:
-    """Return the reports of contradictions, and at which port."""
+def reports(messages: Iterable[Message], size: int = 1) -> list[str]:
+    """Return the reports of contradictions, and at which port; the messages are read in batches of a size."""
     ordered = sorted(messages, key=lambda one: getattr(one, "received_at_ns", 0))
     own = stage()
-    found = [output.message for one in ordered for output in own.process([one]) if isinstance(output.message, Symptom)]
+    batches = (ordered[first : first + size] for first in range(0, len(ordered), size))
+    found = [o.message for batch in batches for o in own.process(batch) if isinstance(o.message, Symptom)]
     return [
         f"{one.device}/{one.port}: {one.payload.report}"
         for one in dict.fromkeys(found)
@@ -51,6 +52,16 @@ def test_a_reading_beside_each_honest_one_is_a_contradiction_of_both_collectors(
         names = ["gnmi of c1 (run 1)", "gnmi of c2 (run 2)"]
         up, down = names[::-1] if not honest else names
         assert set(reports(both)) == {f"p1-l0/d1: {up} reads it up, and {down} reads it down"}
+
+
+@pytest.mark.parametrize("size", [50, 100, 1000])
+def test_collectors_with_different_cadences_contradict_each_other_in_batches_of_any_size(size: int) -> None:
+    """A backlog has minutes of a device in one batch, so that a reading of one may be far ahead of those of another."""
+    polled = [reading(t + 3, 2, up=0, source=SNMP) for t in range(0, 1800, 60)]
+    messages = [*(reading(t, 1) for t in range(0, 1800, 10)), *polled]
+    found = reports(messages)
+    assert len(found) > 20
+    assert reports(messages, size) == found
 
 
 @pytest.mark.parametrize("source", [GNMI, SNMP])

@@ -114,6 +114,19 @@ def test_an_end_that_is_not_read_is_missing(host: list[Samples]) -> None:
     assert (found.coverage, found.confidence) == (Coverage(1, 2, (HOST,)), ONE_END)
 
 
+@pytest.mark.parametrize("boots_after", [50, 70], ids=["while the leaf loses frames", "later"])
+def test_an_end_stays_covered_after_its_device_restarts(boots_after: int) -> None:
+    """Its counters begin again; it was read before too."""
+    before = [replace(one, boot_id=1) for one in _healthy_host(range(boots_after))]
+    after = [
+        replace(_reading(HOST, n - boots_after, 0), boot_id=2, sampled_at_ns=at(n * ROUND_S), sequence=n + 1,
+                received_at_ns=at(n * ROUND_S))
+        for n in range(boots_after, ROUNDS)
+    ]  # fmt: skip
+    found = _degrading([*_lossy_leaf(), *before, *after])
+    assert (found.coverage, found.confidence) == (Coverage(2, 2), BOTH_ENDS)
+
+
 def _sent(outputs: Iterable[Output]) -> list[tuple[str, tuple[str, ...]]]:
     """Return the ports that sources do not read, as sent to attribute."""
     state, sent = ReadersByDevice(), [one.message for one in outputs if one.topic is SUMMARIES]

@@ -177,7 +177,7 @@ class ContradictionMonitor(Monitor):
             origin, device = (samples.source, samples.collector_run), samples.device
             if device not in origin_of or origin_of[device] != origin or device in origins:
                 self._add(message, origin)
-        return self._compare_waiting(batch.messages, topology) if self._waiting else iter(())
+        return self._compare_waiting(batch, topology) if self._waiting else iter(())
 
     def process_late(self, late: LateMessage, topology: Topology) -> Iterator[NumberedSymptom]:
         message = late.message
@@ -196,9 +196,12 @@ class ContradictionMonitor(Monitor):
         self._count += 1
         heappush(self._waiting, (message.at_ns, self._count, _read(message)))
 
-    def _compare_waiting(self, messages: list[PendingMessage], topology: Topology) -> Iterator[NumberedSymptom]:
+    def _compare_waiting(self, batch: MessageBatch, topology: Topology) -> Iterator[NumberedSymptom]:
+        messages = batch.messages
         self._newest_ns = max(self._newest_ns, *(message.at_ns for message in messages))
-        while self._waiting and self._waiting[0][0] <= self._newest_ns - self._lateness_ns:
+        # A backlog has minutes of a device in one batch: earlier readings of its other origins may still follow.
+        until_ns = min(self._newest_ns - self._lateness_ns, batch.rest_ns)
+        while self._waiting and self._waiting[0][0] <= until_ns:
             for symptom in self._compare(heappop(self._waiting)[2], topology):
                 yield messages[-1].number, symptom
 

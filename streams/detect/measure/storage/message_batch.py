@@ -23,7 +23,7 @@ from streams.detect.measure.storage.window_store import (
 )
 from streams.fabric.topology import Topology
 from streams.wire.bounds import MAX_TIME_NS
-from streams.wire.models import RowKind, Samples, Source
+from streams.wire.models import IDLE_NS, RowKind, Samples, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,8 @@ class MessageBatch:
     """Messages of different devices beside the last readings; absent or late cells change nothing.
 
     `transitions` are found by monitors; the store adds them to the history of their slots. `appeared` has the indices
-    of messages with the first reading of a port's state.
+    of messages with the first reading of a port's state. `rest_ns` is the earliest time of the messages that arrived
+    together with these and follow them: the second readings of devices follow the first ones of all devices.
     """
 
     row_kind: RowKind
@@ -165,6 +166,7 @@ class MessageBatch:
     gauges: TableDelta
     transitions: list[tuple[DeviceSlot, TransitionUpdate]] = field(default_factory=list)
     appeared: set[int] = field(default_factory=set)
+    rest_ns: int = IDLE_NS
 
 
 @dataclass(slots=True)

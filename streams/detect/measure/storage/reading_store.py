@@ -37,7 +37,7 @@ from streams.detect.measure.storage.refresh_periods import (
 from streams.detect.measure.storage.refuted_readings import with_carriers, without_dark_ber
 from streams.detect.measure.storage.window_store import WindowSpec
 from streams.wire.bounds import MAX_NUMBER
-from streams.wire.models import RowKind, Samples, Source, Table
+from streams.wire.models import IDLE_NS, RowKind, Samples, Source, Table
 
 log = logging.getLogger(__name__)
 
@@ -101,20 +101,23 @@ class ReadingStore:
 
     def flush(self) -> Iterator[Step]:
         batches, self._batches = self._batches, []
-        for groups in batches:
-            for (counters, gauges), group in groups.items():
-                for message in group:
-                    message.slot.pending = 0
-                block = group[0].slot.block
-                devices = np.array([message.slot.index for message in group], np.intp)
-                at_ns = np.array([message.at_ns for message in group], np.int64)
-                counts = _stacked([message.samples.counters.values for message in group])
-                levels = _within_bounds(_stacked([message.samples.gauges.values for message in group]))
-                deltas = block.deltas(devices, at_ns, (counters, counts), (gauges, levels))
-                deltas[0].values = self._refresh.without_unrefreshed(deltas[0])
-                deltas[1].values = with_carriers(*deltas)
-                deltas[1].values = without_dark_ber(deltas[1])
-                yield from self._apply(group, block, deltas, deltas)
+        groups = [one for batch in batches for one in batch.items()]
+        rest_ns = [IDLE_NS]
+        for _, group in reversed(groups[1:]):
+            rest_ns.append(min(rest_ns[-1], *(message.at_ns for message in group)))
+        for (counters, gauges), group in groups:
+            for message in group:
+                message.slot.pending = 0
+            block = group[0].slot.block
+            devices = np.array([message.slot.index for message in group], np.intp)
+            at_ns = np.array([message.at_ns for message in group], np.int64)
+            counts = _stacked([message.samples.counters.values for message in group])
+            levels = _within_bounds(_stacked([message.samples.gauges.values for message in group]))
+            deltas = block.deltas(devices, at_ns, (counters, counts), (gauges, levels))
+            deltas[0].values = self._refresh.without_unrefreshed(deltas[0])
+            deltas[1].values = with_carriers(*deltas)
+            deltas[1].values = without_dark_ber(deltas[1])
+            yield from self._apply(group, block, deltas, deltas, rest_ns=rest_ns.pop())
 
     def has_traffic(self, device: str, source: Source) -> bool:
         """Return whether the ports of a device have traffic counters, by which a restart is confirmed."""
@@ -154,13 +157,14 @@ class ReadingStore:
                     slot.block.windows.counters.clear(slot.index)
 
     def _apply(
-        self, group: list[PendingMessage], block: DeviceBlock, own: _Deltas, whole: _Deltas, *, is_late: bool = False
-    ) -> Iterator[Step]:
+        self, group: list[PendingMessage], block: DeviceBlock, own: _Deltas, whole: _Deltas, *, is_late: bool = False,
+        rest_ns: int = IDLE_NS,
+    ) -> Iterator[Step]:  # fmt: skip
         """Process messages with their own rows, close windows, and store the messages with all rows of their devices.
 
         Windows are closed first, because the last readings may be those of the end of a window.
         """
-        batch = MessageBatch(block.layout.row_kind, group, *own)
+        batch = MessageBatch(block.layout.row_kind, group, *own, rest_ns=rest_ns)
         yield batch
         for slot, update in batch.transitions:
             slot.history.update(update)
