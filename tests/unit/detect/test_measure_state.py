@@ -1,5 +1,7 @@
 """measure's snapshot: small, and read back as it was or refused, whatever stands in it."""
 
+from dataclasses import replace
+
 import cramjam
 import numpy as np
 import orjson
@@ -11,8 +13,10 @@ from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncode
 from streams.detect.measure.storage.reading_history import ReadingHistory, unpack_history
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
-from tests.worlds.measure_stage import DOWNS, UP, stage
-from tests.worlds.observations import samples
+from streams.wire.models import Message
+from streams.wire.symptoms import SymptomKind
+from tests.worlds.measure_stage import DOWNS, UP, stage, symptoms_of
+from tests.worlds.observations import after, samples
 from tests.worlds.small_world import status
 
 
@@ -32,6 +36,22 @@ def test_what_is_read_back_is_written_the_same_again() -> None:
     other = stage()
     other.restore(state)
     assert other.snapshot() == state
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_samples_of_another_run_do_not_hide_a_silence_after_a_restore(*, restored: bool) -> None:
+    """The last status is older than the limit, because the device was read; its newest sample arrived just before."""
+    own = stage()
+    own.process([status("p1-l0", 0), *(samples("p1-l0", t, {UP: {"d1": 1}}) for t in range(0, 201, 10))])
+    if restored:
+        data, own = own.snapshot(), stage()
+        own.restore(data)
+    messages: list[Message] = []
+    for t in range(205, 300, 10):
+        messages.append(replace(samples("p1-l0", t, {UP: {"d1": 1}}), collector_run=2))
+        messages.append(status("p1-l0", t + 5, reachable=False, error="timeout"))
+    (found,) = symptoms_of(own, messages)
+    assert (found.kind, after(found.since_ns), after(found.at_ns)) == (SymptomKind.SOURCE_SILENT, 200, 230)
 
 
 def test_the_ports_of_a_new_device_take_one_number_while_all_move() -> None:
