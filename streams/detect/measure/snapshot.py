@@ -112,10 +112,10 @@ def _unpack_sources(head: dict[str, Any], decoder: ArrayDecoder) -> list[SourceS
     kinds = {int(source): source for source in Source}
     states = [
         SourceState(
-            device, kinds[sources[i]], times["first_ns"][i], last_ns=times["last_ns"][i], arrived_ns=times["last_ns"][i],
-            silent=bool(times["silent"][i]), cadence_ns=times["cadence_ns"][i], boot_id=boots[i],
-            collector=texts[collectors[i]], status_ns=times["status_ns"][i], unreachable=texts[unreachable[i]],
-            intervals_ns=intervals[ends[i] : ends[i + 1]],
+            device, kinds[sources[i]], times["first_ns"][i], last_ns=times["last_ns"][i],
+            arrived_ns=times["last_ns"][i], silent=bool(times["silent"][i]), cadence_ns=times["cadence_ns"][i],
+            boot_id=boots[i], collector=texts[collectors[i]], status_ns=times["status_ns"][i],
+            unreachable=texts[unreachable[i]], intervals_ns=intervals[ends[i] : ends[i + 1]],
         )
         for i, device in enumerate(devices)
     ]  # fmt: skip

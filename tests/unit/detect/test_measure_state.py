@@ -1,6 +1,7 @@
 """measure's snapshot: small, and read back as it was or refused, whatever stands in it."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import cramjam
 import numpy as np
@@ -13,11 +14,13 @@ from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncode
 from streams.detect.measure.storage.reading_history import ReadingHistory, unpack_history
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
-from streams.wire.models import Message
 from streams.wire.symptoms import SymptomKind
 from tests.worlds.measure_stage import DOWNS, UP, stage, symptoms_of
 from tests.worlds.observations import after, samples
 from tests.worlds.small_world import status
+
+if TYPE_CHECKING:
+    from streams.wire.models import Message
 
 
 def _full() -> bytes:
