@@ -250,9 +250,8 @@ class PortStateTracker:
                 return False
             read = set(compress(self._topology.resolve_ports(device, known.ports), is_read.tolist()))
             ports = () if read.issuperset(linked) else tuple(port for port in linked if port not in read)
-        first_ns = (
-            known.first_ns if sent is None else sent.first_ns
-        )  # a restart begins its states again, not the source
+        # A restart begins its states again, not the source.
+        first_ns = known.first_ns if sent is None else sent.first_ns
         found = self._unread[key] = _Unread(first_ns, known.silent_since_ns, ports, found_in)
         return sent is None or sent[:3] != found[:3]
 
