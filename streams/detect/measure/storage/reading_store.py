@@ -101,11 +101,15 @@ class ReadingStore:
 
     def flush(self) -> Iterator[Step]:
         batches, self._batches = self._batches, []
-        groups = [one for batch in batches for one in batch.items()]
-        rest_ns = [IDLE_NS]
-        for _, group in reversed(groups[1:]):
+        groups: list[tuple[_Mappings, list[PendingMessage]]] = []
+        for batch in batches:
+            groups += batch.items()
+        rest_ns, place = [IDLE_NS], 0
+        """What follows each group, of the last one first."""
+        for _, group in groups[:0:-1]:
             rest_ns.append(min(rest_ns[-1], *(message.at_ns for message in group)))
         for (counters, gauges), group in groups:
+            place -= 1
             for message in group:
                 message.slot.pending = 0
             block = group[0].slot.block
@@ -117,7 +121,7 @@ class ReadingStore:
             deltas[0].values = self._refresh.without_unrefreshed(deltas[0])
             deltas[1].values = with_carriers(*deltas)
             deltas[1].values = without_dark_ber(deltas[1])
-            yield from self._apply(group, block, deltas, deltas, rest_ns=rest_ns.pop())
+            yield from self._apply(group, block, deltas, deltas, rest_ns=rest_ns[place])
 
     def has_traffic(self, device: str, source: Source) -> bool:
         """Return whether the ports of a device have traffic counters, by which a restart is confirmed."""
