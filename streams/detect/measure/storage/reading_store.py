@@ -104,8 +104,7 @@ class ReadingStore:
         groups: list[tuple[_Mappings, list[PendingMessage]]] = []
         for batch in batches:
             groups += batch.items()
-        rest_ns, place = [IDLE_NS], 0
-        """What follows each group, of the last one first."""
+        rest_ns, place = [IDLE_NS], 0  # what follows each group, of the last one first
         for _, group in groups[:0:-1]:
             rest_ns.append(min(rest_ns[-1], *(message.at_ns for message in group)))
         for (counters, gauges), group in groups:
