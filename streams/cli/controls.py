@@ -16,7 +16,7 @@ from streams.cli.printing import Output, OutputForm, echo, fail, form_of, print_
 from streams.config.settings import Settings
 from streams.decide.controls import refusal
 from streams.fabric.subject_search import KINDS
-from streams.instrument.text import format_time
+from streams.instrument.text import format_time, in_words
 from streams.report.open_findings import acknowledge
 from streams.report.records import NoSuchRemediation, remediation_revisions
 from streams.report.render import is_rejectable, is_repairable, is_waiting, state_name
@@ -106,9 +106,8 @@ def _print_controls(controls: Sequence[Control], form: Output, empty: str) -> No
 
 def _cells(control: Control) -> list[str]:
     until = "no end" if control.until_ns is None else format_time(control.until_ns)
-    kind = control.kind.name.lower().replace("_", " ")
+    kind, begin = in_words(control.kind.name), format_time(control.at_ns)
     answer = "taken" if control.arrived_at_ns else "not confirmed"
-    begin = format_time(control.at_ns)
     return [kind, control.subject_id or "everything", begin, until, control.actor, answer, control.reason]
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cache
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
-from streams.instrument.shipped import shipped
+from streams.instrument.shipped import runbook_path, shipped
 from streams.notify.page import MAX_NAMES, page_text, who_is_hit
 from streams.notify.params import NotifyParams
 from streams.wire.models import Finding, Status, Subject
@@ -199,23 +199,17 @@ def _finding_url(finding: Finding, params: NotifyParams) -> str:
 
 def runbook_link(finding: Finding, params: NotifyParams) -> str:
     """Return the URL of the finding's runbook: an allowed one, or its page below `runbooks_url`; empty without any."""
-    page = f"{finding.condition.slug.replace('/', '-')}.md"
     if link := allowed_link(finding.runbook_url, params):
         return link
     if params.runbooks_url:
-        return f"{params.runbooks_url.rstrip('/')}/{page}"
+        return f"{params.runbooks_url.rstrip('/')}/{runbook_path(finding.condition.slug).rpartition('/')[2]}"
     return ""
-
-
-def runbook_page(slug: str) -> str:
-    """Return the path of a condition's runbook in the repository; it may not exist."""
-    return f"docs/runbooks/{slug.replace('/', '-')}.md"
 
 
 @cache
 def first_steps(slug: str) -> str:
     """Return the section "What to do" of a condition's runbook; empty without such a page."""
-    page = shipped(runbook_page(slug))
+    page = shipped(runbook_path(slug))
     if not page.is_file():
         return ""
     _, _, section = page.read_text(encoding="utf-8").partition("\n## What to do\n")

@@ -15,9 +15,9 @@ from streams.config.kafka import KafkaSettings
 from streams.detect.detectors import DETECTORS
 from streams.detect.evidence.subjects import subject_ends
 from streams.fabric.catalogue import BY_NAME, Metric
-from streams.instrument.shipped import shipped
+from streams.instrument.shipped import runbook_path, shipped
 from streams.instrument.text import format_time, in_words
-from streams.notify.alert import first_steps, runbook_page
+from streams.notify.alert import first_steps
 from streams.notify.page import first_step
 from streams.report.records import findings_by_id_prefix, latest_revisions, remediations_of
 from streams.report.render import decision_reason, finding_report, revision_moments, state_name, unchanged_line
@@ -177,7 +177,7 @@ class Explanation:
 
     def lines(self) -> Iterator[str]:
         """Yield the explanation as text."""
-        page, finding = runbook_page(self.finding.condition.slug), self.finding
+        page, finding = runbook_path(self.finding.condition.slug), self.finding
         if finding.runbook_url == page and (file := shipped(page)).is_file():
             finding = replace(finding, runbook_url=str(file))
         yield from finding_report(finding, self.children, self.remediations, len(self.revisions))

@@ -36,6 +36,7 @@ from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
+from streams.instrument.shipped import runbook_path
 from streams.wire.errors import Reject
 from streams.wire.models import (
     Cause,
@@ -315,7 +316,7 @@ class Attribute:
             occurrences=count,
             inventory_digest=self._topology.digest[:12],
             shadow=True if in_maintenance(self._topology, finding, side, now_ns) else None,
-            runbook_url=f"docs/runbooks/{finding.detector.replace('/', '-')}.md",
+            runbook_url=runbook_path(finding.detector),
         )
 
     def _left_inventory(self, case: Case, finding: Finding) -> list[str]:

@@ -15,7 +15,7 @@ import jinja2
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
 from markdown_it import MarkdownIt
 
-from streams.instrument.shipped import shipped
+from streams.instrument.shipped import runbook_path, shipped
 from streams.instrument.text import format_duration, format_time, in_words
 from streams.report.explanation import NoSuchFinding
 from streams.report.open_findings import FindingFilter
@@ -23,7 +23,6 @@ from streams.report.web.answers import Answers, Json
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Severity
 
-RUNBOOKS = shipped("docs/runbooks")
 _FOLDER = FilePath(__file__).parent / "templates"
 _STYLE = (_FOLDER / "style.css").read_text(encoding="utf-8")
 _STYLE_DIGEST = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -202,7 +201,7 @@ async def runbook_page(
 def _runbook(slug: str) -> str:
     """Return the HTML of the runbook of a condition; empty without one."""
     with suppress(OSError):
-        return str(_markdown.render((RUNBOOKS / f"{slug.replace('/', '-')}.md").read_text(encoding="utf-8")))
+        return str(_markdown.render(shipped(runbook_path(slug)).read_text(encoding="utf-8")))
     return ""
 
 
