@@ -100,7 +100,7 @@ def running(command: list[str]) -> Iterator[str]:
             process.wait(30)
 
 
-def cpu_s(who: int = resource.RUSAGE_SELF) -> float:
-    """Return user and system time of this process or of its children, in seconds."""
-    used = resource.getrusage(who)
+def cpu_s() -> float:
+    """Return user and system time of this process so far, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime

@@ -5,8 +5,8 @@ metrics, converted to Samples and encoded.
 """
 
 import asyncio
+import os
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -132,11 +132,17 @@ def by_pysnmp(*, looks_up: bool) -> Way:
     return way
 
 
-def by_snmpbulkwalk(program: str) -> Way:
-    """Return a client that walks both tables with net-snmp at `program`, one process per walk."""
+@dataclass(slots=True)
+class BulkWalks:
+    """Walks both tables with net-snmp's `program`, one process per walk."""
+
+    program: str
+    cpu_s: float = 0.0
+    """The CPU time of all walks. Other processes of the benchmark, such as the reference load, do not count."""
 
     @asynccontextmanager
-    async def way(asked: Asked) -> AsyncIterator[Poll]:
+    async def way(self, asked: Asked) -> AsyncIterator[Poll]:
+        """Yield the client of one switch."""
         login = asked.login
         how = ["-v2c", "-c", login.community]
         if login.version == V3:
@@ -145,20 +151,21 @@ def by_snmpbulkwalk(program: str) -> Way:
         how += ["-m", "", f"-Cr{asked.at_once}", "-On", "-t", f"{_PATIENCE_S:g}", f"127.0.0.1:{asked.port}"]
 
         async def poll() -> int:
-            values = 0
-            for table in TABLES:
-                process = await asyncio.create_subprocess_exec(
-                    program, *how, ".".join(map(str, table)), stdout=subprocess.PIPE
-                )
-                out, _ = await process.communicate()
-                if process.returncode:
-                    raise Retry(f"{program}: ended with {process.returncode}")
-                values += sum(b"No more variables" not in line for line in out.splitlines())
-            return values
+            found = [await asyncio.to_thread(self._walk, [*how, ".".join(map(str, table))]) for table in TABLES]
+            return sum(b"No more variables" not in line for lines in found for line in lines)
 
         yield poll
 
-    return way
+    def _walk(self, arguments: list[str]) -> list[bytes]:
+        with subprocess.Popen([self.program, *arguments], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            out = process.stdout.read()
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise Retry(f"{self.program}: ended with {process.returncode}")
+        self.cpu_s += used.ru_utime + used.ru_stime
+        return out.splitlines()
 
 
 _NET_SNMP = "snmpbulkwalk"
@@ -171,17 +178,18 @@ class _Client(NamedTuple):
     way: Way | None
     """The client; None if it cannot be measured here."""
     slow: int = 1
-    who: int = resource.RUSAGE_SELF
+    cpu_s: Callable[[], float] = cpu_s
 
 
 def _clients() -> tuple[_Client, ...]:
     net_snmp = shutil.which(_NET_SNMP)
+    walks = BulkWalks(net_snmp or "")
     return (
         _Client("railsight", walked),
         _Client("railsight, the collector", collected),
         _Client("pysnmp", by_pysnmp(looks_up=False), _SLOW),
         _Client("pysnmp, looking up names", by_pysnmp(looks_up=True), _SLOW),
-        _Client(_NET_SNMP, by_snmpbulkwalk(net_snmp) if net_snmp else None, who=resource.RUSAGE_CHILDREN),
+        _Client(_NET_SNMP, walks.way if net_snmp else None, cpu_s=lambda: walks.cpu_s),
     )
 
 
@@ -211,7 +219,7 @@ async def _measured(load: str, client: _Client, asked: Asked, polls: int) -> Cos
         return Cost(load, client.name, skipped=f"{client.name} is not installed")
     async with client.way(asked) as poll:
         await poll()
-        began, values = cpu_s(client.who), 0
+        began, values = client.cpu_s(), 0
         for _ in range(max(1, polls // client.slow)):
             values += await poll()
-        return Cost(load, client.name, values, cpu_s(client.who) - began)
+        return Cost(load, client.name, values, client.cpu_s() - began)
