@@ -31,9 +31,10 @@ class DeviceShare:
         self._is_logged = False
 
     def delay_s(self, values: int, now_s: float) -> float:
-        """Add values; return the time until the device is within its limit again, 0 if it is."""
-        elapsed_s, self._updated_s = max(0.0, now_s - self._updated_s), now_s
-        self._values = max(0.0, self._values - elapsed_s * self._max_per_s) + values
+        """Add values at a monotonic time; return the time until the device is within its limit again, 0 if it is."""
+        rest = self._values - (now_s - self._updated_s) * self._max_per_s
+        self._updated_s = now_s
+        self._values = rest + values if rest > 0 else values
         if self._values <= self._max_per_s:
             return 0.0
         self.throttled(now_s)

@@ -299,6 +299,8 @@ class DeviceReader:
 
 async def _consume(stream: AsyncGenerator[bytes], feed: Feed, responses: _Responses, number: int) -> None:
     async with contextlib.aclosing(stream):
-        async for message in stream:
+        if (first := await anext(stream, None)) is not None:
             responses.add(number)
+            await feed.add(first)
+        async for message in stream:
             await feed.add(message)

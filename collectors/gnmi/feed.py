@@ -39,6 +39,7 @@ class Feed:
         self._on_response = on_response
         self._unsynced = unsynced
         self._share = output.share
+        self._now_s = asyncio.get_running_loop().time
         self._bursting = asyncio.Event()
         self._free = asyncio.Event()
         self._free.set()
@@ -96,13 +97,14 @@ class Feed:
     def _on_large(self) -> None:
         if self._free.is_set():
             self._free.clear()
-            self._share.throttled(asyncio.get_running_loop().time())
+            self._share.throttled(self._now_s())
 
     def _processed(self, charged: int = 0) -> float:
         """Charge the rest of a message's cost; return the time until the device is within its share again."""
         if self._connection.is_bursting:
             self._bursting.set()
-        return self._share.delay_s(max(0, self._connection.work - charged), asyncio.get_running_loop().time())
+        rest = self._connection.work - charged
+        return self._share.delay_s(rest if rest > 0 else 0, self._now_s())
 
     async def watch(self) -> None:
         """Emit each reading once the device is quiet; raise Retry if it has sent no sample for too long."""
