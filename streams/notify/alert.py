@@ -13,7 +13,7 @@ from functools import cache
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from streams.instrument.shipped import runbook_path, shipped
-from streams.notify.page import MAX_NAMES, page_text, who_is_hit
+from streams.notify.page import MAX_NAMES, page_text, shared_radius, who_is_hit
 from streams.notify.params import NotifyParams
 from streams.wire.models import Finding, Status, Subject
 
@@ -163,7 +163,7 @@ def build_annotations(
         "parent_id": finding.parent_id,
         "cause": finding.cause.label,
         "evidence": _evidence(finding, params.evidence_lines),
-        "blast_radius": who_is_hit(finding.blast_radius),
+        "blast_radius": who_is_hit(shared_radius(finding, others)),
         "unseen": ", ".join(finding.coverage.missing[:MAX_NAMES]) if finding.coverage else "",
         "confidence": "" if finding.confidence is None else f"{finding.confidence:.2f}",
         "explain": f"railsight explain {finding.id}",

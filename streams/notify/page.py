@@ -54,7 +54,7 @@ def page_text(finding: Finding, steps: str, no_page: str = "", others: Sequence[
     lines = [
         f"{_state(finding, no_page)}{_count(finding, others)}: {summary}",
         f"Where: {where(finding.subject)}",
-        f"Hit: {who_is_hit(finding.blast_radius) or 'no host is known to be hit'}",
+        f"Hit: {who_is_hit(shared_radius(finding, others)) or 'no host is known to be hit'}",
         f"Since: {format_time(finding.started_at_ns)}",
         *_path_lines((finding, *others)),
         *_also_lines(finding, others),
@@ -101,8 +101,9 @@ def _also_lines(finding: Finding, others: Sequence[Finding]) -> Iterator[str]:
     for other in others[:MAX_NAMES]:
         radius = other.blast_radius or BlastRadius()
         own = finding.blast_radius or BlastRadius()
-        if (radius.hosts, radius.jobs) == (own.hosts, own.jobs):
-            radius = replace(radius, hosts=(), jobs=(), gpus=None)
+        if radius.hosts == own.hosts:
+            jobs = () if radius.jobs == own.jobs else radius.jobs
+            radius = replace(radius, hosts=(), jobs=jobs, gpus=None, capacity_lost_ratio=None)
         yield "; ".join(filter(None, (f"Also: {other.summary or other.condition.slug}", who_is_hit(radius))))
     if len(others) > MAX_NAMES:
         yield f"Also: {len(others) - MAX_NAMES} more; see `railsight findings`"
@@ -124,6 +125,19 @@ def where(subject: Subject) -> str:
 
 def _ends(subject: Subject) -> list[Endpoint]:
     return [end for end in (subject.a, subject.z) if end is not None]
+
+
+def shared_radius(finding: Finding, others: Sequence[Finding]) -> BlastRadius | None:
+    """Return who is hit by the own finding of a page, with the capacity that the same hosts lose by all its findings.
+
+    They are links of one device, so that their shares of its capacity add up.
+    """
+    own = finding.blast_radius
+    if own is None or own.capacity_lost_ratio is None:
+        return own
+    radii = (one.blast_radius for one in others)
+    more = sum(radius.capacity_lost_ratio or 0.0 for radius in radii if radius and radius.hosts == own.hosts)
+    return replace(own, capacity_lost_ratio=min(1.0, own.capacity_lost_ratio + more))
 
 
 def who_is_hit(radius: BlastRadius | None) -> str:

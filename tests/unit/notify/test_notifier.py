@@ -472,7 +472,10 @@ def test_findings_of_one_condition_at_one_device_share_a_page(
 
 
 def test_the_text_of_a_page_names_the_faults_that_joined_it() -> None:
-    """The first line has their number and the device; each has a line, with those who are hit if they are others."""
+    """The first line has their number and the device; each has a line, with those who are hit if they are others.
+
+    The links of one device add up: what their hosts lose is the sum, not the share of the first link.
+    """
     others = [
         at(f"e{n}", n, blast_radius=finding().blast_radius if n < 9 else BlastRadius(("host-9",))) for n in range(5, 12)
     ]
@@ -481,10 +484,11 @@ def test_the_text_of_a_page_names_the_faults_that_joined_it() -> None:
     lines = page.annotations["page"].splitlines()
     assert lines[0] == "CRITICAL, 8 such faults at host-1: host-1 rail 4 has no link"
     assert [line for line in lines if line.startswith("Also")] == [
-        *(f"Also: e{n} is down; 12% of their capacity lost" for n in range(5, 9)),
+        *(f"Also: e{n} is down" for n in range(5, 9)),
         "Also: e9 is down; hosts host-9",
         "Also: 2 more; see `railsight findings`",
     ]
+    assert lines[2] == "Hit: jobs llama-7; hosts host-1; 8 GPUs; 62% of their capacity lost", "five links of 12.5 %"
 
 
 def test_the_end_of_a_page_states_what_follows_for_the_faults_that_joined_it() -> None:
