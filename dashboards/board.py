@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +16,9 @@ from dashboards.queries.query import FILTERED, Query
 
 COLUMNS = 24
 """The columns of Grafana's grid."""
+REFRESH = "30s"
+"""The sink stores the stages' progress, without which no count is valid, every 30 s. Grafana cancels the queries that
+the next refresh overtakes: with 10 s a busy server never drew the graph of Fabric."""
 FILTERS = ("severity", "detector", "cause", "pod", "team", "site", "a_device", "a_port", "z_device", "z_port")
 """The columns of findings that ad-hoc filters offer; all are texts, so that each of Grafana's operators is valid."""
 _NAMES = ", ".join(f"'{column}'" for column in FILTERS)
@@ -41,7 +44,7 @@ Variable = cog_builder.Builder[dashboard.VariableModel]
 
 
 def dashboard_of(
-    title: str, uid: str, description: str, variables: Sequence[Variable], panels: Iterable[Panel],
+    title: str, uid: str, description: str, variables: Sequence[Variable], panels: Iterable[Panel | build.Row],
     marks: Mapping[str, tuple[Query, str]] = MappingProxyType({}),
 ) -> build.Dashboard:  # fmt: skip
     """Return a dashboard with the data source before the variables, and the runbooks after them.
@@ -55,7 +58,7 @@ def dashboard_of(
         .tags(["railsight"])
         .timezone("browser")
         .time("now-1h", "now")
-        .refresh("10s")
+        .refresh(REFRESH)
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
         .link(_other_boards())
         .readonly()
@@ -67,8 +70,19 @@ def dashboard_of(
         mark.build().target = Target(query).build()  # type: ignore[assignment]
         made.annotation(mark)
     for panel in panels:
-        made.with_panel(panel)
+        if isinstance(panel, build.Row):
+            made.with_row(panel)
+        else:
+            made.with_panel(panel)
     return made
+
+
+def folded(title: str, panels: Iterable[Panel]) -> build.Row:
+    """Return a row that a person opens; Grafana sends the queries of its panels only then."""
+    row = build.Row(title)
+    for panel in panels:
+        row.with_panel(panel)
+    return row
 
 
 def _other_boards() -> build.DashboardLink:
@@ -126,9 +140,12 @@ def finding_filters() -> tuple[build.AdHocVariable, build.ConstantVariable]:
 def as_json(board: build.Dashboard) -> str:
     """Return a dashboard as Grafana's JSON, with a newline at the end."""
     made: dict[str, Any] = json.loads(json.dumps(board.build(), cls=JSONEncoder))
-    for number, panel in enumerate(made["panels"], start=1):
+    for number, panel in enumerate(_flat(made), start=1):
         panel["id"] = number
     _place(made["panels"])
+    for row in made["panels"]:
+        if row["type"] == "row":
+            _place(row["panels"], row["gridPos"]["y"] + 1)
     # Removes fields of old Grafana versions that the library still writes and the present schema lacks.
     made.pop("style", None)
     for variable in made["templating"]["list"]:
@@ -139,21 +156,35 @@ def as_json(board: build.Dashboard) -> str:
         if variable["type"] == "adhoc":
             _apply_filters(made)
     text = json.dumps(made, indent=2, sort_keys=True) + "\n"
-    numbers = {panel["title"]: panel["id"] for panel in made["panels"]}
+    numbers = {panel["title"]: panel["id"] for panel in _flat(made)}
     return re.sub(r"viewPanel=\{([^}]*)\}", lambda found: f"viewPanel={numbers[found[1]]}", text)
 
 
 def _apply_filters(made: dict[str, Any]) -> None:
     """Apply the ad-hoc filters to each read with the alias FILTERED."""
-    queries = [target for panel in made["panels"] for target in panel["targets"]]
+    queries = [target for panel in _flat(made) for target in panel.get("targets", ())]
     for target in (*queries, *(one["target"] for one in made["annotations"].get("list", ()))):
         sql = re.sub(rf"( AS {FILTERED}\s+WHERE) ", lambda found: f"{found[1]} {_MATCHES} AND ", target["rawSql"])
         target["rawSql"] = f"{sql}\n{_NOT_BY_PLUGIN}"
 
 
-def _place(panels: Sequence[dict[str, Any]]) -> None:
+def _flat(made: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the panels of a dashboard, each row before those in it."""
+    for panel in made["panels"]:
+        yield panel
+        yield from panel.get("panels", ())
+
+
+def opened_panels(made: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the panels of a dashboard with its rows opened, each in its place; a row is a heading."""
+    panels = [{**panel, "gridPos": dict(panel["gridPos"])} for panel in _flat(made)]
+    _place(panels)
+    return panels
+
+
+def _place(panels: Sequence[dict[str, Any]], top: int = 0) -> None:
     """Place the panels in their order, each as high as possible, then as far left as possible."""
-    used = [0] * COLUMNS
+    used = [top] * COLUMNS
     for panel in panels:
         place = panel["gridPos"]
         tops = [(max(used[x : x + place["w"]]), x) for x in range(COLUMNS - place["w"] + 1)]
@@ -163,7 +194,7 @@ def _place(panels: Sequence[dict[str, Any]]) -> None:
 
 def shown_queries(made: dict[str, Any]) -> Sequence[str]:
     """Return the SQL of all panels, variables and annotations of a dashboard."""
-    targets = [target for panel in made["panels"] for target in panel.get("targets", ())]
+    targets = [target for panel in _flat(made) for target in panel.get("targets", ())]
     targets += [one["target"] for one in made["annotations"].get("list", ()) if "rawSql" in one.get("target", {})]
     variables = [one["query"] for one in made["templating"]["list"] if one["type"] == "query"]
     return [*(target["rawSql"] for target in targets), *variables]

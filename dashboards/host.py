@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import Panel, choice, dashboard_of
+from dashboards.board import Panel, choice, dashboard_of, folded
 from dashboards.limits import DETECT
 from dashboards.links import HOST, to_job, to_link
 from dashboards.looks import CRITICAL, HEALTHY, INFO, PORT_STATES, RAIL_COLORS, UNOBSERVED, WARNING
@@ -17,12 +17,20 @@ _PCIE = {"full": HEALTHY, "below": WARNING}
 
 def board() -> build.Dashboard:
     """Return the dashboard."""
-    panels = [*_rails(), *_parts(), *_around()]
+    panels: list[Panel | build.Row] = [
+        *_rails(), *_around(),
+        folded("NICs: RoCE, PCIe and modules (${nics})", _nics()),
+        folded("GPUs: heat, errors, NVLinks and power (${gpus})", _gpus()),
+    ]  # fmt: skip
     return dashboard_of(
         "Host",
         HOST,
         "One host: its rails against their peers, NICs, PCIe, GPUs, heat, kernel events and jobs.",
-        [choice("host", "Host", queries.HOSTS)],
+        [
+            choice("host", "Host", queries.HOSTS),
+            choice("nics", "NICs", queries.HAS_NICS, hidden=True),
+            choice("gpus", "GPUs", queries.HAS_GPUS, hidden=True),
+        ],
         panels,
         marks={"Findings": (queries.FINDING_TIMES, WARNING), "Remediations": (queries.REMEDIATION_TIMES, INFO)},
     )
@@ -81,10 +89,36 @@ def _rails() -> list[Panel]:
     ]  # fmt: skip
 
 
-def _parts() -> list[Panel]:
-    thermal = DETECT.thermal
+def _around() -> list[Panel]:
     return [
         series("Sends", "By rail.", queries.SENT, unit="bps", colors=RAIL_COLORS, empty=_NOT_READ),
+        table(
+            "Jobs",
+            "What ran on the host in the time range.",
+            queries.JOBS,
+            {
+                "job": Column("Job", links=to_job()), "since": moment("Since"), "until": moment("Until"),
+                "state": Column("State", 80, colors={"runs": HEALTHY, "over": UNOBSERVED}),
+            },
+            empty="No job is known on this host in the time range.",
+        ),
+        table(
+            "Kernel and link events",
+            "What the kernel log and the link state reported, the newest first.",
+            queries.KERNEL,
+            {
+                "at": moment("At"), "kind": Column("Kind", 120), "part": Column("Part", 120),
+                "code": Column("Code", 60), "detail": Column("Detail", wrap=True),
+            },
+            empty="No event of this host is known in the time range.",
+            height=6,
+            width=24,
+        ),
+    ]  # fmt: skip
+
+
+def _nics() -> list[Panel]:
+    return [
         series(
             "RoCE",
             "What the NICs count of lost, repeated and slowed packets, EFA's and ionic's too. Dashed: slow restarts by"
@@ -114,44 +148,24 @@ def _parts() -> list[Panel]:
             empty=_NOT_READ,
         ),
         series(
-            "GPU heat", "Dashed: the limit of host/thermal-throttle.", queries.GPU_HEAT, unit="celsius",
-            limits=[(thermal.gpu_limit_c, CRITICAL)], least=None, empty=_NOT_READ,
-        ),
-        series(
             "Module heat", "Dashed: the limit of host/thermal-throttle.", queries.MODULE_HEAT, unit="celsius",
-            limits=[(thermal.module_limit_c, CRITICAL)], least=None, empty=_NOT_READ,
+            limits=[(DETECT.thermal.module_limit_c, CRITICAL)], least=None, empty=_NOT_READ,
         ),
+    ]  # fmt: skip
+
+
+def _gpus() -> list[Panel]:
+    return [
+        series(
+            "GPU heat", "Dashed: the limit of host/thermal-throttle.", queries.GPU_HEAT, unit="celsius",
+            limits=[(DETECT.thermal.gpu_limit_c, CRITICAL)], least=None, empty=_NOT_READ,
+        ),
+        series("GPU errors", "In each bucket.", queries.GPU_ERRORS, bars=True, empty=_NOT_READ),
         series(
             "NVLinks", "Active links of each GPU.", queries.NVLINKS, unit="short", least=None, empty=_NOT_READ,
         ),
         series(
             "Power limit", "In force, and as configured.", queries.POWER_LIMIT, unit="watt", least=None,
             empty=_NOT_READ,
-        ),
-        series("GPU errors", "In each bucket.", queries.GPU_ERRORS, bars=True, empty=_NOT_READ),
-    ]  # fmt: skip
-
-
-def _around() -> list[Panel]:
-    return [
-        table(
-            "Kernel and link events",
-            "What the kernel log and the link state reported, the newest first.",
-            queries.KERNEL,
-            {
-                "at": moment("At"), "kind": Column("Kind", 120), "part": Column("Part", 120),
-                "code": Column("Code", 60), "detail": Column("Detail", wrap=True),
-            },
-            empty="No event of this host is known in the time range.",
-        ),
-        table(
-            "Jobs",
-            "What ran on the host in the time range.",
-            queries.JOBS,
-            {
-                "job": Column("Job", links=to_job()), "since": moment("Since"), "until": moment("Until"),
-                "state": Column("State", 80, colors={"runs": HEALTHY, "over": UNOBSERVED}),
-            },
-            empty="No job is known on this host in the time range.",
         ),
     ]  # fmt: skip

@@ -2,14 +2,14 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import Panel, dashboard_of, pods
+from dashboards.board import Panel, dashboard_of, folded, pods
 from dashboards.limits import DETECT
 from dashboards.links import INFINIBAND, to_link
 from dashboards.looks import CRITICAL, HEALTHY, NEUTRAL, UNOBSERVED, WARNING
 from dashboards.panels import series, stat
 from dashboards.queries import infiniband as queries
 from dashboards.queries.fabric import PODS
-from dashboards.tables import Column, table
+from dashboards.tables import Column, note, table
 
 _NOT_READ = "No InfiniBand port was read in this time range."
 
@@ -25,9 +25,14 @@ def board() -> build.Dashboard:
     )
 
 
-def _panels() -> list[Panel]:
+def _panels() -> list[Panel | build.Row]:
+    return [*_waits(), folded("Errors, retries and bit errors", _errors())]
+
+
+def _waits() -> list[Panel]:
     paused = DETECT.storm.paused
     return [
+        note("InfiniBand", "Whether a collector reads InfiniBand.", queries.NOTE),
         stat(
             "Ports",
             "Ports in the last five minutes: those that wait for credits as long as congestion/pfc-storm takes for a"
@@ -62,6 +67,11 @@ def _panels() -> list[Panel]:
             empty=_NOT_READ,
             height=9,
         ),
+    ]  # fmt: skip
+
+
+def _errors() -> list[Panel]:
+    return [
         table(
             "Errors",
             "Each port in the time range, the worst first: symbols that no correction recovered, codes that PLR"

@@ -3,13 +3,13 @@
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards.board import Panel, choice, dashboard_of
+from dashboards.board import Panel, choice, dashboard_of, folded
 from dashboards.links import JOB, to_host
 from dashboards.looks import CRITICAL, HEALTHY, NEUTRAL, VERDICTS, WARNING
 from dashboards.panels import series, stat, timeline, verdict
 from dashboards.queries import job as queries
 from dashboards.shared_tables import findings
-from dashboards.tables import Column, moment, table
+from dashboards.tables import Column, moment, note, table
 
 _NO_JOB = "The job did not run in this time range, or its hosts are not known."
 _NO_SPEED = "No host's link with a speed (speed_bps in the inventory's links) was read in this time range."
@@ -27,8 +27,13 @@ def board() -> build.Dashboard:
     )
 
 
-def _panels() -> list[Panel]:
+def _panels() -> list[Panel | build.Row]:
+    return [*_verdict(), folded("Hosts of the job, and their traffic", _hosts())]
+
+
+def _verdict() -> list[Panel]:
     return [
+        note("Jobs", "How many jobs ran in the time range.", queries.NOTE),
         verdict(
             "Network of ${job}",
             "Not clean: a finding of a warning or worse about the network affected it; faults of hosts are below. Not"
@@ -69,6 +74,11 @@ def _panels() -> list[Panel]:
             queries.FINDINGS,
             empty="No finding is known to have affected the job. Whether it was observed is shown above.",
         ),
+    ]  # fmt: skip
+
+
+def _hosts() -> list[Panel]:
+    return [
         timeline(
             "Hosts",
             "The worst open finding at each host of the job; unobserved without a sample for a minute. Of a larger job,"

@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import Panel, choice, dashboard_of, text
+from dashboards.board import Panel, choice, dashboard_of, folded, text
 from dashboards.limits import DETECT
 from dashboards.links import LINK, to_finding, to_host
 from dashboards.looks import CRITICAL, INFO, PORT_LEVELS, PORT_STATES, STATES, WARNING
@@ -18,12 +18,21 @@ _NOT_READ = "No collector reads this of the link in this time range."
 def board() -> build.Dashboard:
     """Return the dashboard."""
     link = text("link", "Link", "Its id, as link:host/port--leaf/port; empty: the link with the worst open finding.")
-    panels = [*_ends(), *_quality(), *_traffic()]
+    panels: list[Panel | build.Row] = [
+        *_ends(), *_faults(),
+        folded("Optics, bit errors, FEC and retries (${optics})", _optics()),
+        folded("Pause, credits and trimmed packets (${pauses})", _pauses()),
+    ]  # fmt: skip
     return dashboard_of(
         "Link",
         LINK,
         "One link from both ends. Without a choice: the link with the worst open finding.",
-        [link, choice("subject", "Subject", queries.SUBJECT, hidden=True)],
+        [
+            link,
+            choice("subject", "Subject", queries.SUBJECT, hidden=True),
+            choice("optics", "Optics", queries.HAS_OPTICS, hidden=True),
+            choice("pauses", "Pauses", queries.HAS_PAUSES, hidden=True),
+        ],
         panels,
         marks={"Findings": (queries.FINDING_TIMES, WARNING), "Remediations": (queries.REMEDIATION_TIMES, INFO)},
     )
@@ -64,7 +73,55 @@ def _ends() -> list[Panel]:
     ]  # fmt: skip
 
 
-def _quality() -> list[Panel]:
+def _faults() -> list[Panel]:
+    return [
+        series(
+            "Traffic",
+            "What each end receives and sends, against the speed of the link.",
+            queries.TRAFFIC,
+            queries.SPEED,
+            unit="bps",
+            dashed="nominal",
+            empty=_NOT_READ,
+        ),
+        series("Errors", "By kind and end.", queries.ERRORS, unit="suffix:/s", empty=_NOT_READ),
+        series(
+            "Flaps",
+            "How often each end went down, or changed its state, in each bucket.",
+            queries.FLAPS,
+            bars=True,
+            empty=_NOT_READ,
+        ),
+        table(
+            "Forecasts",
+            "What of the link gets worse, and when it reaches its limit with 95 % confidence.",
+            queries.FORECAST,
+            {
+                "metric": Column("Metric", 140, links=to_finding()),
+                "value": Column("Now", 100, unit="sci", decimals=1),
+                "threshold": Column("Limit", 90, unit="sci", decimals=1), "reaches": moment("Reaches it"),
+                "within": Column("Within", wrap=True), "id": Column(hidden=True),
+            },
+            empty="No trend of this link is known to reach its limit within a week.",
+            height=8,
+        ),
+        table(
+            "Remediations",
+            "The newest state of each decision on this link.",
+            queries.REMEDIATIONS,
+            {
+                "decided_at": moment("Changed"), "action": Column("Action", 110),
+                "state": Column("State", 90, colors=STATES), "actor": Column("By", 90),
+                "why": Column("Reason, and repair", wrap=True),
+            },
+            empty="No decision on this link is known.",
+            height=6,
+            width=24,
+        ),
+    ]  # fmt: skip
+
+
+def _optics() -> list[Panel]:
     degrading = DETECT.degrading
     return [
         series(
@@ -93,27 +150,6 @@ def _quality() -> list[Panel]:
         series("FEC", "What forward error correction repaired, and what it could not.", queries.FEC, unit="suffix:/s",
                logarithmic=True, empty=_NOT_READ),
         series(
-            "Flaps",
-            "How often each end went down, or changed its state, in each bucket.",
-            queries.FLAPS,
-            bars=True,
-            empty=_NOT_READ,
-        ),
-        table(
-            "Forecasts",
-            "What of the link gets worse, and when it reaches its limit with 95 % confidence.",
-            queries.FORECAST,
-            {
-                "metric": Column("Metric", 140, links=to_finding()),
-                "value": Column("Now", 100, unit="sci", decimals=1),
-                "threshold": Column("Limit", 90, unit="sci", decimals=1), "reaches": moment("Reaches it"),
-                "within": Column("Within", wrap=True), "id": Column(hidden=True),
-            },
-            empty="No trend of this link is known to reach its limit within a week.",
-            height=8,
-        ),
-        series("Errors", "By kind and end.", queries.ERRORS, unit="suffix:/s", empty=_NOT_READ),
-        series(
             "Link-level retry",
             "Frames that each end sends again (LLR of Ultra Ethernet, PLR of InfiniBand), or receives damaged: not"
             " lost. Lost are the frames that a sender discards.",
@@ -121,27 +157,11 @@ def _quality() -> list[Panel]:
             unit="suffix:/s",
             empty="No collector reads a retry of this link in this time range.",
         ),
-        series(
-            "Trimmed packets",
-            "Packets that a switch cut to their headers instead of dropping them. Lost are those that it drops then.",
-            queries.TRIMMED,
-            unit="pps",
-            empty="No collector reads trimmed packets of this link in this time range.",
-        ),
     ]  # fmt: skip
 
 
-def _traffic() -> list[Panel]:
+def _pauses() -> list[Panel]:
     return [
-        series(
-            "Traffic",
-            "What each end receives and sends, against the speed of the link.",
-            queries.TRAFFIC,
-            queries.SPEED,
-            unit="bps",
-            dashed="nominal",
-            empty=_NOT_READ,
-        ),
         series(
             "Time paused",
             "The share of time in which each end is paused, or pauses the other, by priority. Dashed: a storm by"
@@ -162,22 +182,21 @@ def _traffic() -> list[Panel]:
             unit="bps",
             dashed="nominal",
             empty="No collector reads waits for credits of this link in this time range.",
+            width=8,
         ),
         series(
             "Credits in use",
             "Credits of Ultra Ethernet (CBFC) that the far end has not freed, by virtual channel.",
             queries.CREDITS,
             empty="No collector reads credits of this link in this time range.",
+            width=8,
         ),
-        table(
-            "Remediations",
-            "The newest state of each decision on this link.",
-            queries.REMEDIATIONS,
-            {
-                "decided_at": moment("Changed"), "action": Column("Action", 110),
-                "state": Column("State", 90, colors=STATES), "actor": Column("By", 90),
-                "why": Column("Reason, and repair", wrap=True),
-            },
-            empty="No decision on this link is known.",
+        series(
+            "Trimmed packets",
+            "Packets that a switch cut to their headers instead of dropping them. Lost are those that it drops then.",
+            queries.TRIMMED,
+            unit="pps",
+            empty="No collector reads trimmed packets of this link in this time range.",
+            width=8,
         ),
     ]  # fmt: skip

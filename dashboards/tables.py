@@ -67,6 +67,13 @@ def table(
     return panel
 
 
+def note(title: str, description: str, query: Query) -> build_table.Panel:
+    """Return one line: what a board shows, or what would fill it."""
+    (column,) = query.columns
+    panel = table(title, description, query, {column: Column("Note", wrap=True)}, empty="unknown", height=2, width=24)
+    return panel.show_header(False)
+
+
 def matrix(
     title: str, description: str, query: Query, *, empty: str, column: Column, links: Mapping[str, str],
     height: int = 8, width: int = 24,
@@ -143,7 +150,7 @@ def _properties(column: Column) -> list[dashboard.DynamicConfigValue]:
         made["decimals"] = column.decimals
     if column.colors is not None:
         cell = {"type": "color-text"}
-        made["mappings"] = colored({value: (value, color) for value, color in column.colors.items()})
+        made["mappings"] = colored({value: (value.replace("_", " "), color) for value, color in column.colors.items()})
         made["color"] = fixed(UNOBSERVED).build()
     if column.limits:
         cell = {"type": "color-text"}

@@ -2,7 +2,7 @@
 
 from dashboards.queries.fabric import CHOSEN
 from dashboards.queries.job import PLACEMENTS
-from dashboards.queries.query import FILTERED, IN_PODS, SHORT_REASON, STATE, Query
+from dashboards.queries.query import FILTERED, IN_PODS, SHORT_REASON, STATE, Query, words
 
 _DEVICE = f"{IN_PODS} AND ${{device:sqlstring}} IN ('', device)"
 _HOSTS = "concat(toString(uniqExact(device)), ' hosts')"
@@ -37,13 +37,13 @@ CHANGES = Query(
         WHERE NOT shadow AND parent_id = '' AND status IN ('open', 'resolved', 'retracted') AND {CHOSEN}
             AND $__timeFilter(arrived_at)
     ) GROUP BY id, status
-    UNION ALL SELECT arrived_at AS at, concat(action, ' ', {STATE}) AS what, '' AS severity, subject_id AS subject,
-        {SHORT_REASON} AS text, finding_ids[1] AS id
+    UNION ALL SELECT arrived_at AS at, concat({words("action")}, ' ', {words(STATE)}) AS what, '' AS severity,
+        subject_id AS subject, {SHORT_REASON} AS text, finding_ids[1] AS id
     FROM remediations WHERE $__timeFilter(arrived_at) AND {STATE} != 'shadow'
     UNION ALL SELECT min(arrived_at) AS at, 'inventory' AS what, '' AS severity, left(digest, 12) AS subject,
         concat(toString(count()), ' devices in effect') AS text, '' AS id
     FROM inventory_devices WHERE $__timeFilter(effective_at) GROUP BY digest
-    UNION ALL SELECT arrived_at AS at, kind AS what, '' AS severity, subject_id AS subject,
+    UNION ALL SELECT arrived_at AS at, {words("kind")} AS what, '' AS severity, subject_id AS subject,
         concat(actor, ': ', reason) AS text, '' AS id
     FROM controls WHERE $__timeFilter(arrived_at)
     UNION ALL SELECT max(observed_at) AS at, 'roll-out' AS what, '' AS severity,

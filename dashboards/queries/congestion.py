@@ -22,6 +22,7 @@ from dashboards.queries.query import (
     minutes,
     readings,
     usable,
+    words,
 )
 
 _IS_CONGESTION = "startsWith(detector, 'congestion/')"
@@ -185,7 +186,7 @@ IMBALANCE = Query(
 )
 # Below each root finding are its child findings, then the affected hosts.
 TREE = Query(
-    f"""SELECT line.2 AS what, line.3 AS severity, line.4 AS since, line.5 AS cause, line.6 AS id FROM (
+    f"""SELECT line.2 AS what, line.3 AS severity, line.4 AS since, {words("line.5")} AS cause, line.6 AS id FROM (
     SELECT arrayJoin(arrayConcat(
         [(if(parent_id = '', (root, 0, ''), (root, 1, id)), concat(if(parent_id = '', '', '   └ '), detector, ': ',
             summary), severity, started_at, cause, id)],

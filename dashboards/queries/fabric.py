@@ -28,6 +28,7 @@ from dashboards.queries.query import (
     finding_times,
     remediation_times,
     states_over_time,
+    words,
 )
 
 _SELECTED = """severity IN (${severity:singlequote})
@@ -279,7 +280,8 @@ _TREND = f"""
 OPEN_FINDINGS = Query(
     f"""SELECT severity, detector AS condition, summary, {LASTS.format("lasts_s")} AS lasts,
     if(trend.direction = '', '', concat(trend.direction, ', ', {LASTS.format("changed_s")}, ' ago')) AS trend,
-    concat({POD}, ifNull(concat(' rail ', toString(rail)), '')) AS place, cause,
+    concat({POD}, ifNull(concat(' rail ', toString(rail)), '')) AS place,
+    {words("cause")} AS cause,
     length(hosts) AS hosts, arrayStringConcat(jobs, ', ') AS jobs,
     arrayStringConcat(arrayFilter(one -> one != '', [
         if(acknowledged.actor = '', '', concat('ack by ', acknowledged.actor)),
@@ -351,8 +353,10 @@ FROM ({_SOURCES}
     ("pod", "device", "source", "last_sample", "silent_for", "reachable", "error"),
 )
 REMEDIATIONS = Query(
-    f"""SELECT decided_at, action, {STATE} AS state, subject_id AS target, {CONSTRAINT} AS constraint,
-    ifNull(concat(toString(round(100 * surviving_capacity_ratio, 1)), ' %'), '') AS surviving, {REASON} AS why
+    f"""SELECT decided_at, {words("action")} AS action, {STATE} AS state, subject_id AS target,
+    {CONSTRAINT} AS constraint,
+    ifNull(concat(toString(round(100 * surviving_capacity_ratio, 1)), ' %'), '') AS surviving,
+    {REASON} AS why
 FROM {DECIDED}
 WHERE $__timeFilter(decided_at) ORDER BY decided_at DESC LIMIT 200""",
     ("decided_at", "action", "state", "target", "constraint", "surviving", "why"),

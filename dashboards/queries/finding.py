@@ -4,7 +4,18 @@ A person types `finding`, the beginning of an id suffices, or a link of another 
 shows the worst open finding, so that it is never blank.
 """
 
-from dashboards.queries.query import CONFIDENCE, KNOWN, LEVEL, LINKS, OPEN, VALID, WHOLE_REASON, Query
+from dashboards.queries.query import (
+    CONFIDENCE,
+    CONSTRAINT_NAME,
+    KNOWN,
+    LEVEL,
+    LINKS,
+    OPEN,
+    VALID,
+    WHOLE_REASON,
+    Query,
+    words,
+)
 
 SHOWN = Query(
     f"""SELECT id FROM (
@@ -39,7 +50,7 @@ EXPLAIN = Query(
             ('since', toString(toDateTime(started_at, 'UTC'))),
             ('until', ifNull(toString(toDateTime(resolved_at, 'UTC')), ''))],
         arrayMap(statement -> ('evidence', statement), evidence),
-        [('cause', cause), ('confidence', {CONFIDENCE}),
+        [('cause', {words("cause")}), ('confidence', {CONFIDENCE}),
             ('hosts', arrayStringConcat(hosts, ', ')), ('jobs', arrayStringConcat(jobs, ', ')),
             ('not seen', arrayStringConcat(coverage_missing, ', ')), ('explained by', parent_id),
             ('runbook', runbook_url)]
@@ -49,8 +60,8 @@ EXPLAIN = Query(
     ("item", "value", "subject", "id", "job", "begin_ms", "end_ms"),
 )
 HISTORY = Query(
-    """SELECT toDateTime(arrived_at) AS at, status, severity, summary, cause FROM findings
-WHERE id = ${shown:sqlstring} ORDER BY revision DESC LIMIT 100""",
+    f"""SELECT toDateTime(arrived_at) AS at, status, severity, summary, {words("cause")} AS cause FROM findings
+WHERE id = ${{shown:sqlstring}} ORDER BY revision DESC LIMIT 100""",
     ("at", "status", "severity", "summary", "cause"),
 )
 CHILDREN = Query(
@@ -60,7 +71,8 @@ ORDER BY started_at, id LIMIT 200""",
     ("severity", "condition", "subject", "summary", "since", "id"),
 )
 ANSWERS = Query(
-    f"""SELECT decided_at, action, state, verdict, actor, constraint_name AS constraint, {WHOLE_REASON} AS why
+    f"""SELECT decided_at, {words("action")} AS action, state, {words("verdict")} AS verdict, actor,
+    {CONSTRAINT_NAME} AS constraint, {WHOLE_REASON} AS why
 FROM remediations WHERE has(finding_ids, ${{shown:sqlstring}}) ORDER BY revision DESC LIMIT 100""",
     ("decided_at", "action", "state", "verdict", "actor", "constraint", "why"),
 )

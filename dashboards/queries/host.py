@@ -3,6 +3,7 @@
 from dashboards.limits import DETECT
 from dashboards.queries.carried import both_ends, carried, carried_since, host_ports, is_end
 from dashboards.queries.messages import SAMPLED, messages
+from dashboards.queries.presence import presence
 from dashboards.queries.query import (
     DEVICES,
     IN_RANGE,
@@ -18,6 +19,7 @@ from dashboards.queries.query import (
     rates,
     remediation_times,
     states_over_time,
+    words,
 )
 
 # Hosts with an open finding come first, so that a board without a selection shows the worst host.
@@ -143,7 +145,7 @@ GPU_ERRORS = rates(
     _PARTS, (("uncorrectable ECC", "gpu_ecc_uncorrected", 1), ("PCIe replays", "pcie_replays", 1)), _ROWS, counts=True
 )
 KERNEL = Query(
-    f"""SELECT at, kind, port AS part, code, detail FROM events
+    f"""SELECT at, {words("kind")} AS kind, port AS part, code, detail FROM events
 WHERE {_ROWS} AND $__timeFilter(at) ORDER BY at DESC LIMIT 200""",
     ("at", "kind", "part", "code", "detail"),
 )
@@ -162,3 +164,20 @@ GROUP BY job ORDER BY since DESC LIMIT 100""",
 FINDINGS = findings_where(_IS_HOST)
 FINDING_TIMES = finding_times(_IS_HOST)
 REMEDIATION_TIMES = remediation_times(_IS_HOST)
+HAS_NICS = presence(
+    (
+        "out_of_sequence", "local_ack_timeouts", "roce_slow_restarts", "rnr_nak_retries", "cnp_handled",
+        "retransmitted_packets", "unresponsive_remotes", "impaired_connections", "pcie_stalled_read_seconds",
+        "pcie_stalled_write_seconds", "pcie_width_lanes", "module_temperature_c",
+    ),
+    (),
+    _ROWS,
+)  # fmt: skip
+HAS_GPUS = presence(
+    (
+        "gpu_temperature_c", "nvlink_links_up", "gpu_power_limit_w", "gpu_power_limit_set_w", "gpu_ecc_uncorrected",
+        "pcie_replays",
+    ),
+    (),
+    _ROWS,
+)  # fmt: skip

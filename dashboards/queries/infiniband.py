@@ -1,6 +1,7 @@
 """Defines the queries of the InfiniBand dashboard: ports that wait for credits, and ports with errors, worst first."""
 
 from dashboards.limits import DETECT
+from dashboards.queries.presence import filled_by
 from dashboards.queries.query import (
     IN_PODS,
     PORTS,
@@ -25,6 +26,11 @@ _NOW = f"""
     ) AS ports ON ports.device = readings.device AND ports.port = readings.row
     WHERE elapsed_s > 0 AND sampled_at > {_SINCE} ORDER BY sampled_at DESC LIMIT 1 BY device, port"""
 _UNKNOWN = f"count() = 0 OR NOT {WORKS}"
+NOTE = filled_by(
+    "SELECT uniqExact(device) AS counted FROM collector_status WHERE source = 'ib' AND at <= $__toTime",
+    "devices of InfiniBand are read.",
+    "No collector reads InfiniBand. railsight collect ib fills this board, from UFM Telemetry or files of ibdiagnet.",
+)
 COUNTS = Query(
     f"""SELECT if({_UNKNOWN}, NULL, countIf(waits >= {DETECT.storm.paused})) AS waiting,
     if({_UNKNOWN}, NULL, countIf(uncorrected > 0)) AS losing, if({_UNKNOWN}, NULL, countIf(discards > 0)) AS discarding,

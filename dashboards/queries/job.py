@@ -9,6 +9,7 @@ from enum import IntEnum
 from dashboards.queries.carried import carried, host_ports
 from dashboards.queries.groups import groups
 from dashboards.queries.messages import FIRST_MINUTE, minutes, reported
+from dashboards.queries.presence import filled_by
 from dashboards.queries.query import (
     DEVICES,
     KNOWN,
@@ -44,6 +45,13 @@ JOBS = Query(
 ) WHERE {_IN_TIME} GROUP BY job
 ORDER BY max(end IS NULL OR end > $__toTime) DESC, uniqExact(device) DESC, job LIMIT 1000""",
     ("job",),
+)
+NOTE = filled_by(
+    f"""SELECT uniqExact(job) AS counted FROM ({PLACEMENTS}
+) WHERE {_IN_TIME}""",
+    "jobs ran in this time range.",
+    "No job is known in this time range. Rows of jobs.csv in the inventory fill this board, or railsight collect jobs,"
+    " which reads Slurm or Kubernetes.",
 )
 _JOB = "${job:sqlstring}"
 _HOSTS = f"""

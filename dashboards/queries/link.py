@@ -4,6 +4,7 @@ A person types `link`, or a link of another board sets it; without it, the board
 finding, so that it is never blank.
 """
 
+from dashboards.queries.presence import presence
 from dashboards.queries.query import (
     DECIDED,
     KNOWN,
@@ -26,6 +27,7 @@ from dashboards.queries.query import (
     rates,
     remediation_times,
     states_over_time,
+    words,
 )
 
 SUBJECT = Query(
@@ -104,7 +106,7 @@ FINDINGS = findings_where(_IS_LINK)
 FINDING_TIMES = finding_times(_IS_LINK)
 REMEDIATION_TIMES = remediation_times(_IS_LINK)
 REMEDIATIONS = Query(
-    f"""SELECT decided_at, action, {STATE} AS state, actor, {REASON} AS why
+    f"""SELECT decided_at, {words("action")} AS action, {STATE} AS state, actor, {REASON} AS why
 FROM {DECIDED} WHERE {_IS_LINK} ORDER BY decided_at DESC LIMIT 50""",
     ("decided_at", "action", "state", "actor", "why"),
 )
@@ -286,3 +288,19 @@ GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "paused"),
     series=True,
 )
+HAS_OPTICS = presence(
+    (
+        "pre_fec_ber", "post_fec_ber", "fec_corrected_bits", "fec_corrected_codewords", "fec_uncorrected_codewords",
+        "llr_tx_replays", "llr_rx_bad", "llr_rx_poisoned", "llr_tx_discards", "plr_tx_retries", "plr_rx_errors",
+    ),
+    ("rx_power_dbm", "tx_power_dbm"),
+    _FEW,
+)  # fmt: skip
+HAS_PAUSES = presence(
+    (
+        "pause_rx_frames", "pause_tx_frames", "tx_wait_bytes", "trimmed_packets", "trimmed_tx_packets",
+        "trimmed_dropped_packets",
+    ),
+    ("pfc_rx_pause_useconds", "pfc_tx_pause_useconds", "credits_used"),
+    _FEW,
+)  # fmt: skip

@@ -82,7 +82,16 @@ DECIDED = """(
     WHERE (id, revision) IN (SELECT id, max(revision) FROM remediations WHERE arrived_at <= $__toTime GROUP BY id)
     LIMIT 1 BY id
 )"""
-CONSTRAINT = """if(constraint_name = '', '', concat(constraint_name,
+
+
+def words(column: str) -> str:
+    """Return a column with the names of an enumeration's members as a person writes them: gpu off bus."""
+    return f"replaceAll({column}, '_', ' ')"
+
+
+CONSTRAINT_NAME = "if(constraint_name = 'mode', 'the mode is shadow', constraint_name)"
+"""The constraint, as `railsight explain` names it."""
+CONSTRAINT = f"""if(constraint_name = '', '', concat({CONSTRAINT_NAME},
         ifNull(concat(' ', toString(round(constraint_observed, 3))), ''),
         ifNull(concat(', limit ', toString(round(constraint_limit, 3))), '')
     ))"""
@@ -101,8 +110,8 @@ def findings_where(condition: str, *, order: str = "started_at DESC, id") -> Que
     """Return the table of findings that were open in the time range and meet the condition."""
     return Query(
         f"""SELECT severity, detector AS condition, summary, started_at AS since,
-    {LASTS.format("lasts_s")} AS lasts, if({OPEN}, 'open', 'over') AS now, cause, {CONFIDENCE} AS confidence,
-    subject_id AS subject, id
+    {LASTS.format("lasts_s")} AS lasts, if({OPEN}, 'open', 'over') AS now, {words("cause")} AS cause,
+    {CONFIDENCE} AS confidence, subject_id AS subject, id
 FROM (
     SELECT *, dateDiff('second', started_at, least(ifNull(resolved_at, $__toTime), $__toTime)) AS lasts_s
     FROM {KNOWN} WHERE {IN_RANGE} AND ({condition})
@@ -123,7 +132,8 @@ FROM {KNOWN} WHERE {IN_RANGE} AND ({condition}) ORDER BY time LIMIT 200""",
 def remediation_times(condition: str) -> Query:
     """Return annotations of the times at which a target left and returned to service."""
     return Query(
-        f"""SELECT decided_at AS time, concat(action, ' ', subject_id, ': ', state) AS text, state AS tags
+        f"""SELECT decided_at AS time, concat({words("action")}, ' ', subject_id, ': ', {words("state")}) AS text,
+    state AS tags
 FROM remediations
 WHERE $__timeFilter(decided_at) AND state IN ('drained', 'probation', 'closed') AND ({condition})
 ORDER BY time LIMIT 200""",

@@ -1,6 +1,18 @@
 """Defines the queries of the Remediation dashboard: decisions and their reasons, surviving capacity, and results."""
 
-from dashboards.queries.query import CONSTRAINT, DECIDED, KNOWN, LINKS, OPEN, REASON, STATE, WORKS, Query
+from dashboards.queries.query import (
+    CONSTRAINT,
+    CONSTRAINT_NAME,
+    DECIDED,
+    KNOWN,
+    LINKS,
+    OPEN,
+    REASON,
+    STATE,
+    WORKS,
+    Query,
+    words,
+)
 
 _OVER = "('closed', 'denied', 'expired', 'shadow', 'failed')"
 COUNTS = Query(
@@ -21,14 +33,14 @@ FROM (
     ("active",),
 )
 DECISIONS = Query(
-    f"""SELECT $__timeInterval(at) AS time, kind AS state, count() AS decisions FROM (
+    f"""SELECT $__timeInterval(at) AS time, {words("kind")} AS state, count() AS decisions FROM (
     SELECT assumeNotNull(decided_at) AS at, {STATE} AS kind FROM remediations WHERE $__timeFilter(decided_at)
 ) GROUP BY time, state ORDER BY time, state""",
     ("time", "state", "decisions"),
     series=True,
 )
 CONSTRAINTS = Query(
-    f"""SELECT constraint_name AS constraint, count() AS times, uniqExact(id) AS remediations,
+    f"""SELECT {CONSTRAINT_NAME} AS constraint, count() AS times, uniqExact(id) AS remediations,
     any(guard) AS guard, argMax({CONSTRAINT}, decided_at) AS newest, argMax(subject_id, decided_at) AS target
 FROM remediations WHERE $__timeFilter(decided_at) AND constraint_name != ''
 GROUP BY constraint ORDER BY times DESC, constraint LIMIT 50""",
@@ -66,7 +78,7 @@ GROUP BY state ORDER BY now DESC, times DESC""",
     ("state", "times", "middle_s", "longest_s", "now"),
 )
 HELPED = Query(
-    """SELECT if(repair_step = '', 'unknown', repair_step) AS step, countIf(outcome = 'helped') AS helped,
+    f"""SELECT if(repair_step = '', 'unknown', {words("repair_step")}) AS step, countIf(outcome = 'helped') AS helped,
     countIf(outcome = 'not_qualified') AS not_qualified, countIf(outcome = 'relapsed') AS relapsed,
     helped / count() AS share
 FROM (
@@ -79,7 +91,7 @@ FROM (
 )
 # The findings that were acted on: findings that resolved afterwards, and findings that recurred.
 RECURRED = Query(
-    f"""SELECT action, uniqExact(id) AS times, uniqExactIf(id, over_after) AS over_after,
+    f"""SELECT {words("action")} AS action, uniqExact(id) AS times, uniqExactIf(id, over_after) AS over_after,
     uniqExactIf(id, came_back) AS came_back
 FROM (
     SELECT acted.action AS action, acted.id AS id, known.resolved_at >= acted.at AS over_after,
@@ -94,7 +106,8 @@ FROM (
     ("action", "times", "over_after", "came_back"),
 )
 REMEDIATIONS = Query(
-    f"""SELECT decided_at, action, {STATE} AS state, subject_id AS target, {CONSTRAINT} AS constraint,
+    f"""SELECT decided_at, {words("action")} AS action, {STATE} AS state, subject_id AS target,
+    {CONSTRAINT} AS constraint,
     ifNull(concat(toString(round(100 * surviving_capacity_ratio, 1)), ' %'), '') AS surviving, actor,
     {REASON} AS why, finding_ids[1] AS finding
 FROM {DECIDED}
@@ -102,7 +115,7 @@ WHERE $__timeFilter(decided_at) OR {STATE} NOT IN {_OVER} ORDER BY decided_at DE
     ("decided_at", "action", "state", "target", "constraint", "surviving", "actor", "why", "finding"),
 )
 WAITING = Query(
-    f"""SELECT decided_at, action, {STATE} AS state, subject_id AS target,
+    f"""SELECT decided_at, {words("action")} AS action, {STATE} AS state, subject_id AS target,
     concat('railsight ', if(state = 'waiting', 'approve', 'remediations'), ' ', id) AS command, reason,
     finding_ids[1] AS finding
 FROM {DECIDED} WHERE {STATE} IN ('waiting', 'escalated', 'no_answer')
@@ -110,13 +123,13 @@ ORDER BY state = 'waiting' DESC, decided_at LIMIT 100""",
     ("decided_at", "action", "state", "target", "command", "reason", "finding"),
 )
 CONTROLS = Query(
-    """SELECT kind, if(subject_id = '', 'everything', subject_id) AS subject, actor, reason, at, until FROM (
-    SELECT id, argMax(kind, kafka_offset) AS kind, argMax(subject_id, kafka_offset) AS subject_id,
+    f"""SELECT kind, if(subject_id = '', 'everything', subject_id) AS subject, actor, reason, at, until FROM (
+    SELECT id, {words("argMax(kind, kafka_offset)")} AS kind, argMax(subject_id, kafka_offset) AS subject_id,
         argMax(actor, kafka_offset) AS actor, argMax(reason, kafka_offset) AS reason, argMax(controls.at, kafka_offset)
         AS at, argMax(until, kafka_offset) AS until
     FROM controls WHERE arrived_at <= $__toTime GROUP BY id
-) WHERE kind IN ('kill_switch', 'maintenance', 'exclude', 'approve', 'reject', 'repaired')
+) WHERE kind IN ('kill switch', 'maintenance', 'exclude', 'approve', 'reject', 'repaired')
     AND (until IS NULL OR until > $__fromTime)
-ORDER BY kind = 'kill_switch' DESC, at DESC LIMIT 100""",
+ORDER BY kind = 'kill switch' DESC, at DESC LIMIT 100""",
     ("kind", "subject", "actor", "reason", "at", "until"),
 )

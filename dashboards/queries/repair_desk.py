@@ -1,7 +1,7 @@
 """Defines the queries of the Repair desk dashboard: the order of repairs with their places, and failure-prone parts."""
 
 from dashboards.queries.link import FORECASTS
-from dashboards.queries.query import DECIDED, KNOWN, LASTS, LEVEL, OPEN, STATE, VALID, WORKS, Query
+from dashboards.queries.query import DECIDED, KNOWN, LASTS, LEVEL, OPEN, STATE, VALID, WORKS, Query, words
 
 # The newest score of each subject; scores of the last 28 days (railsight lemons --publish) have an end in the range.
 _SCORES = """(
@@ -24,8 +24,9 @@ COUNTS = Query(
 )
 # Drained and escalated targets and open repair orders, sorted by penalty.
 FIRST = Query(
-    f"""SELECT penalty, subject_id AS subject, part_number, repair_step AS step, repair_hint AS hint, {STATE} AS state,
-    {LASTS.format("waits_s")} AS waits, concat(if(pod = '', '', concat(pod, ' ')), a_device, if(a_port = '', '',
+    f"""SELECT penalty, subject_id AS subject, part_number, {words("repair_step")} AS step, repair_hint AS hint,
+    {STATE} AS state, {LASTS.format("waits_s")} AS waits,
+    concat(if(pod = '', '', concat(pod, ' ')), a_device, if(a_port = '', '',
     concat('/', a_port))) AS place, finding_ids[1] AS finding
 FROM (SELECT *, dateDiff('second', assumeNotNull(decided_at), $__toTime) AS waits_s FROM {DECIDED})
 WHERE {STATE} IN ('drained', 'escalated') OR (action = 'repair_link'
@@ -59,7 +60,8 @@ FROM ({FORECASTS}
     ("subject", "metric", "value", "threshold", "reaches", "earliest", "latest", "id"),
 )
 REPAIRS = Query(
-    """SELECT if(part_number = '', 'unknown', part_number) AS part, cause, repair_step AS step,
+    f"""SELECT if(part_number = '', 'unknown', part_number) AS part, {words("cause")} AS cause,
+    {words("repair_step")} AS step,
     countIf(repair_outcome = 'helped') AS helped, countIf(repair_outcome != 'helped') AS did_not,
     helped / count() AS share
 FROM (
@@ -87,7 +89,7 @@ FLEET = Query(
 OFFENDERS = Query(
     f"""SELECT subject_id AS subject, count() AS findings,
     arrayStringConcat(arraySort(groupUniqArray(detector)), ', ') AS conditions,
-    countIf({OPEN}) AS open, max(started_at) AS newest, argMax(cause, started_at) AS cause,
+    countIf({OPEN}) AS open, max(started_at) AS newest, {words("argMax(cause, started_at)")} AS cause,
     concat(any(pod), ' ', any(a_device), if(any(a_port) = '', '', concat('/', any(a_port)))) AS place
 FROM {KNOWN}
 WHERE {VALID} AND parent_id = '' AND started_at <= $__toTime AND started_at > $__toTime - INTERVAL 28 DAY

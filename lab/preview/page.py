@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from dashboards.board import opened_panels
 from lab.preview import drawing
 from lab.preview.reading import Rows, Run, Shown, View, answers, stat, state, text
 
@@ -41,7 +42,7 @@ def page(board: Mapping[str, Any], run: Run, view: View, width: int = 1600, them
         found.setdefault(f"{answer.panel}", []).append(answer.rows)
     parts, bottom = [], 0
     unit = (width - GAP) / 24
-    for panel in board["panels"]:
+    for panel in opened_panels(board):
         place = panel["gridPos"]
         wide, high = round(place["w"] * unit) - GAP, place["h"] * (CELL + GAP) - GAP
         top = 40 + place["y"] * (CELL + GAP)
@@ -63,8 +64,10 @@ def _filled(title: str, view: View) -> str:
 
 
 def _body(panel: Mapping[str, Any], queries: list[Rows], view: View, width: int, height: int) -> str:
-    empty = f'<div class="empty">{escape(panel["fieldConfig"]["defaults"].get("noValue", ""))}</div>'
+    empty = f'<div class="empty">{escape(panel.get("fieldConfig", {}).get("defaults", {}).get("noValue", ""))}</div>'
     match panel["type"]:
+        case "row":
+            return ""
         case "stat":
             return _tiles(panel, queries[0])
         case "table":

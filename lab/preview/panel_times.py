@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dashboards.__main__ import BOARDS, FOLDER
+from dashboards.board import opened_panels
 from lab.constants import params_of
 from lab.preview.__main__ import http_run
 from lab.preview.reading import View, opened, panel_queries
@@ -262,6 +263,7 @@ def measure(
     run = http_run(server.url, server.user, server.password, "railsight")
     for name in boards:
         board = json.loads((FOLDER / f"{name}.json").read_text())
+        board["panels"] = [panel for panel in opened_panels(board) if panel["type"] != "row"]
         for panel in board["panels"]:
             panel["maxDataPoints"] = panel.get("maxDataPoints", POINTS * panel["gridPos"]["w"] // 24)
         for label in ranges:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from dashboards.board import opened_panels
+
 _CALLS = {
     "timeFilter": "{0} >= toDateTime({from_s}) AND {0} <= toDateTime({to_s})",
     "adHocFilters": "additional_table_filters={{}}",
@@ -106,7 +108,7 @@ def _options(variable: Mapping[str, Any], run: Run, view: View) -> Sequence[str]
 
 def panel_queries(board: Mapping[str, Any], view: View) -> Iterator[tuple[Mapping[str, Any], int, str]]:
     """Yield each query of each panel: the panel, the number of its target, and the SQL."""
-    for panel in board["panels"]:
+    for panel in opened_panels(board):
         width = max(int(float(str(panel.get("interval", "1s")).rstrip("s"))), 1)
         points = panel.get("maxDataPoints", 500)
         interval = max(view.interval_s, width, round((view.to_s - view.from_s) / points))

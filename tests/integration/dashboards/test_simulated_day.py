@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from dashboards.__main__ import BOARDS, FOLDER
+from dashboards.board import opened_panels
 from dashboards.limits import DETECT
 from dashboards.looks import ARCS, CRITICAL, HEALTHY, LEVELS, UNOBSERVED
 from lab.preview.reading import View, answers, opened, stat, state
@@ -38,7 +39,7 @@ class Day:
         made = json.loads((FOLDER / f"{name}.json").read_text())
         from_s, to_s = START_S + round(begin_h * HOUR), START_S + round(end_h * HOUR)
         view = opened(made, board.run, View(from_s, to_s, 300, {}), chosen)
-        self.panels = {panel["title"]: panel for panel in made["panels"]}
+        self.panels = {panel["title"]: panel for panel in opened_panels(made)}
         self.rows: dict[str, list[Rows]] = {}
         for answer in answers(made, board.run, view):
             self.rows.setdefault(answer.title, []).append(answer.rows)

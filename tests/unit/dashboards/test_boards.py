@@ -11,7 +11,7 @@ from jsonschema import Draft7Validator
 
 from dashboards import alerts, links, looks
 from dashboards.__main__ import ALERTS, BOARDS, FOLDER
-from dashboards.board import as_json, shown_queries
+from dashboards.board import as_json, opened_panels, shown_queries
 from dashboards.clickhouse import PLUGIN
 from dashboards.limits import DECIDE, DETECT
 from dashboards.looks import UNOBSERVED
@@ -19,6 +19,7 @@ from dashboards.queries import fabric as queries
 from dashboards.queries.query import FILTERED
 from streams.detect.detectors import DETECTORS
 from streams.notify import alert
+from streams.store.params import SinkParams
 from tests.recordings import DATA
 
 SCHEMA = DATA / "interop/grafana-dashboard.jsonschema.json"
@@ -37,7 +38,7 @@ def board(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
-    return [panel for panel in board["panels"] if panel["type"] != "row"]
+    return [panel for panel in opened_panels(board) if panel["type"] != "row"]
 
 
 def overrides(panel: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -125,16 +126,76 @@ def test_series_are_drawn_and_tables_are_not(board: dict[str, Any]) -> None:
 
 
 def test_panels_do_not_overlap_and_rows_are_full(board: dict[str, Any]) -> None:
-    """Each cell of the grid has one panel at most, and no row of it has a hole at its right."""
+    """Each cell of the grid has one panel at most, and no row of it has a hole at its right, folded or opened."""
+    for shown in (board["panels"], opened_panels(board)):
+        _assert_full(shown)
+    assert len({panel["id"] for panel in opened_panels(board)}) == len(opened_panels(board))
+
+
+def _assert_full(shown: list[dict[str, Any]]) -> None:
     cells = [
         (x, y)
-        for panel in board["panels"]
+        for panel in shown
         for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
         for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
     ]
     assert len(cells) == len(set(cells))
     assert {x for x, _ in cells} == set(range(24))
-    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+def test_rows_are_folded_and_the_queries_of_their_panels_wait(board: dict[str, Any]) -> None:
+    """Each row has its panels, so that Grafana sends their queries only when a person opens it.
+
+    A panel beside its row, not in it, would be sent and drawn at once.
+    """
+    for row in (panel for panel in board["panels"] if panel["type"] == "row"):
+        assert row["collapsed"] and row["panels"], row["title"]
+        tops = [panel["gridPos"]["y"] for panel in row["panels"]]
+        assert min(tops) == row["gridPos"]["y"] + 1, "Grafana moves them by the place of the row"
+
+
+@pytest.mark.parametrize(
+    ("name", "metrics"),
+    [
+        ("link", ("pre_fec_ber", "rx_power_dbm", "pause_rx_frames", "pfc_rx_pause_useconds", "credits_used")),
+        ("host", ("pcie_width_lanes", "roce_slow_restarts", "module_temperature_c", "gpu_temperature_c")),
+    ],
+)
+def test_what_only_some_sources_read_is_in_rows_that_state_whether_it_is_read(
+    name: str, metrics: tuple[str, ...]
+) -> None:
+    """A fabric that is read by SNMP has none of these; its boards have no panel that must stay empty."""
+    made = read(name)
+    open_sql = " ".join(one["rawSql"] for panel in made["panels"] for one in panel.get("targets", ()))
+    rows = [panel for panel in made["panels"] if panel["type"] == "row"]
+    folded_sql = " ".join(one["rawSql"] for row in rows for panel in row["panels"] for one in panel["targets"])
+    for metric in metrics:
+        assert metric not in open_sql and metric in folded_sql
+    asked = {one["name"]: one["query"] for one in made["templating"]["list"] if one["type"] == "query"}
+    for row in rows:
+        found = re.search(r"\(\$\{(\w+)\}\)$", row["title"])
+        assert found, row["title"]
+        in_row = " ".join(one["rawSql"] for panel in row["panels"] for one in panel["targets"])
+        given = re.findall(r"(\w+) IS NOT NULL", asked[found[1]]) + re.findall(r"'(\w+_\w+)'", asked[found[1]])
+        assert given and all(metric in in_row for metric in given), "it is stated by what its panels show"
+
+
+def test_boards_refresh_as_often_as_the_sink_stores_progress(board: dict[str, Any]) -> None:
+    """A refresh cancels the queries before it: with 10 s a busy server never drew the graph of Fabric."""
+    assert board["refresh"] == f"{SinkParams.linger_background_s:g}s"
+
+
+def test_no_name_of_an_enumeration_is_shown_raw(board: dict[str, Any]) -> None:
+    """A cause, an action, a state: gpu off bus, drain link, no answer, as the pages have them."""
+    for panel in panels(board):
+        looks = overrides(panel)
+        for mapping in (one for look in looks.values() for one in look.get("mappings", ())):
+            texts = [result["text"] for result in mapping["options"].values() if isinstance(result, dict)]
+            assert not any("_" in text for text in texts), panel["title"]
+        sql = " ".join(target["rawSql"] for target in panel["targets"])
+        for name in {"cause", "action", "step", "verdict"} & looks.keys():
+            assert looks[name].get("mappings") or re.search(rf"replaceAll\(.*\)\)? AS {name}\b", sql), panel["title"]
+        assert "constraint" not in looks or "'the mode is shadow'" in sql, panel["title"]
 
 
 def _urls(node: Any) -> Iterator[str]:

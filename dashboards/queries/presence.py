@@ -1,0 +1,32 @@
+"""Defines the queries that show whether anything fills a folded row, or a board, without the queries of its panels."""
+
+from collections.abc import Sequence
+
+from dashboards.queries.query import Query
+
+_LAST_HOUR = """sampled_at >= greatest($__fromTime, $__toTime - INTERVAL 1 HOUR) AND sampled_at <= $__toTime
+        AND arrived_at >= greatest($__fromTime, $__toTime - INTERVAL 1 HOUR)"""
+
+
+def filled_by(count: str, found: str, hint: str) -> Query:
+    """Return the line of a board: the count with `found`, or without any `hint`, which states what would fill it."""
+    return Query(
+        f"SELECT if(counted = 0, '{hint}', concat(toString(counted), ' {found}')) AS note FROM ({count})", ("note",)
+    )
+
+
+def presence(columns: Sequence[str], metrics: Sequence[str], where: str) -> Query:
+    """Return one text: whether readings of the range's last hour have any of the columns, or of the indexed metrics.
+
+    Without any reading it is unknown: nothing is read, or the readings of a range in the past have expired.
+    """
+    is_given = " OR ".join(f"{column} IS NOT NULL" for column in columns)
+    indexed = f"""
+    UNION ALL SELECT true AS is_given FROM sample_lanes
+    WHERE metric IN ({", ".join(f"'{metric}'" for metric in metrics)}) AND {where} AND {_LAST_HOUR}"""
+    return Query(
+        f"""SELECT multiIf(count() = 0, 'unknown', max(is_given), 'has data', 'no data') AS state FROM (
+    SELECT {is_given} AS is_given FROM samples WHERE {where} AND {_LAST_HOUR}{indexed if metrics else ""}
+)""",
+        ("state",),
+    )
