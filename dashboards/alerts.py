@@ -58,12 +58,13 @@ def rules() -> str:
             "railsight-no-new-rows", "ClickHouse gets no new rows",
             f"The newest row is older than {LATE_S} s, or there was none for {RANGE_S // 60} minutes: boards show the"
             " past. Check `railsight status`, then the sink's log.",
-            SINK_DELAY, LATE_S, no_data="Alerting", error="OK",
+            # OK would begin the two minutes again at each failed query, and end an alert, on a server that is busy.
+            SINK_DELAY, LATE_S, no_data="Alerting", error="KeepLast",
         ),
         _rule(
             "railsight-no-clickhouse", "ClickHouse does not answer Grafana",
             "No board has data. Check the server, and the reader's user and password.",
-            # The value never fires, only an error of the query does; the other rule ignores errors.
+            # The value never fires, only an error of the query does; the other rules keep their state then.
             ANSWER, 1, no_data="Alerting", error="Alerting",
         ),
         _rule(

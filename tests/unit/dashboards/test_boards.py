@@ -339,10 +339,10 @@ def test_alert_rules_are_for_what_the_pipeline_cannot_report_and_for_critical_fi
     (group,) = json.loads(text)["groups"]
     states = {rule["uid"]: (rule["noDataState"], rule["execErrState"]) for rule in group["rules"]}
     assert states == {
-        "railsight-no-new-rows": ("Alerting", "OK"),
+        "railsight-no-new-rows": ("Alerting", "KeepLast"),
         "railsight-no-clickhouse": ("Alerting", "Alerting"),
         "railsight-critical-finding": ("OK", "KeepLast"),
-    }, "a dead server is one alert, resolves no finding, and no data is none of health"
+    }, "a dead server is one alert, one failed query ends none and delays none, and no data is none of health"
     for rule in group["rules"]:
         query, threshold = rule["data"]
         assert (query["datasourceUid"], threshold["datasourceUid"]) == (source["uid"], "__expr__")
