@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import Panel, dashboard_of, finding_filters, pods
+from dashboards.board import Panel, dashboard_of, finding_filters, folded, pods
 from dashboards.limits import DETECT
 from dashboards.links import CONGESTION, to_finding, to_link
 from dashboards.looks import HEALTHY, SEVERITY, WARNING
@@ -21,7 +21,7 @@ def board() -> build.Dashboard:
         CONGESTION,
         "Pause by direction, marks, queues, uneven uplinks, and each open congestion with its victims.",
         [pods(PODS), *finding_filters()],
-        _panels(),
+        [*_panels(), folded("Marks, notifications and queues", _marks())],
         marks={"Findings": (queries.FINDING_TIMES, WARNING)},
     )
 
@@ -56,15 +56,6 @@ def _panels() -> list[Panel]:
             unit="pps",
             empty=_NOT_READ,
         ),
-        series(
-            "Marks and notifications",
-            "ECN marks of switches and at NICs, and congestion notifications. Dashed: a sender with so many is"
-            " throttled (congestion/incast).",
-            queries.MARKED,
-            unit="pps",
-            limits=[(DETECT.incast.cnp_per_s, WARNING)],
-            empty=_NOT_READ,
-        ),
         series("Discards", "Where ECN and pause do not slow the senders.", queries.DISCARDS, unit="pps",
                limits=[(DETECT.incast.drops_per_s, WARNING)], empty=_NOT_READ),
         series(
@@ -87,6 +78,22 @@ def _panels() -> list[Panel]:
                 "subject": Column(hidden=True),
             },
             empty="No port is known to have sent or received a pause frame in the last ten minutes.",
+            width=24,
+        ),
+    ]  # fmt: skip
+
+
+def _marks() -> list[Panel]:
+    return [
+        series(
+            "Marks and notifications",
+            "ECN marks of switches and at NICs, and congestion notifications. Dashed: a sender with so many is"
+            " throttled (congestion/incast).",
+            queries.MARKED,
+            unit="pps",
+            limits=[(DETECT.incast.cnp_per_s, WARNING)],
+            empty=_NOT_READ,
+            width=24,
         ),
         table(
             "Queues",

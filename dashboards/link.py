@@ -178,7 +178,7 @@ def _pauses() -> list[Panel]:
             "What each InfiniBand end did not send for lack of credits, against the speed of the link: at the speed, it"
             " waits all the time.",
             queries.WAITS,
-            queries.SPEED,
+            queries.WAITS_LIMIT,
             unit="bps",
             dashed="nominal",
             empty="No collector reads waits for credits of this link in this time range.",

@@ -76,7 +76,7 @@ def _now() -> list[Panel]:
             "What denied or delayed decisions of the time range; docs/remediation.md has each.",
             queries.CONSTRAINTS,
             {
-                "constraint": Column("Constraint", 100), "times": Column("Times", 60),
+                "constraint": Column("Constraint", 140), "times": Column("Times", 60),
                 "remediations": Column("Of", 45), "guard": Column("Guard", 60),
                 "newest": Column("Newest", wrap=True), "target": Column("Target", 220, wrap=True),
             },

@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import Panel, dashboard_of, finding_filters
+from dashboards.board import Panel, dashboard_of, finding_filters, folded
 from dashboards.links import REPAIR_DESK, to_finding, to_link
 from dashboards.looks import CRITICAL, HEALTHY, INFO, STATES, WARNING
 from dashboards.panels import stat
@@ -20,11 +20,15 @@ def board() -> build.Dashboard:
         REPAIR_DESK,
         "What to replace first, where it is, and which parts fail more than others.",
         [*finding_filters()],
-        _panels(),
+        [
+            *_to_do(),
+            folded("Lemons: links, hosts, parts and firmware", _lemons()),
+            folded("Outcomes of repairs, and parts of the fleet", _outcomes()),
+        ],
     )
 
 
-def _panels() -> list[Panel]:
+def _to_do() -> list[Panel]:
     return [
         stat(
             "To do",
@@ -75,6 +79,11 @@ def _panels() -> list[Panel]:
             empty="No finding is known in the last 28 days of the time range.",
             width=24,
         ),
+    ]  # fmt: skip
+
+
+def _lemons() -> list[Panel]:
+    return [
         table(
             "Lemons: links and hosts",
             "Faults of 28 days, and their rate against the rest of the kind with its exact interval; a lemon has its"
@@ -104,6 +113,11 @@ def _panels() -> list[Panel]:
             empty=_NO_SCORES,
             width=24,
         ),
+    ]  # fmt: skip
+
+
+def _outcomes() -> list[Panel]:
+    return [
         table(
             "Which repair helped",
             "Outcomes of 90 days by part number, cause and step.",

@@ -28,7 +28,7 @@ _NOW = f"""
 _UNKNOWN = f"count() = 0 OR NOT {WORKS}"
 NOTE = filled_by(
     "SELECT uniqExact(device) AS counted FROM collector_status WHERE source = 'ib' AND at <= $__toTime",
-    "devices of InfiniBand are read.",
+    "Devices of InfiniBand that a collector reads",
     "No collector reads InfiniBand. railsight collect ib fills this board, from UFM Telemetry or files of ibdiagnet.",
 )
 COUNTS = Query(

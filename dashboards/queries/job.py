@@ -49,7 +49,7 @@ ORDER BY max(end IS NULL OR end > $__toTime) DESC, uniqExact(device) DESC, job L
 NOTE = filled_by(
     f"""SELECT uniqExact(job) AS counted FROM ({PLACEMENTS}
 ) WHERE {_IN_TIME}""",
-    "jobs ran in this time range.",
+    "Jobs that ran in this time range",
     "No job is known in this time range. Rows of jobs.csv in the inventory fill this board, or railsight collect jobs,"
     " which reads Slurm or Kubernetes.",
 )

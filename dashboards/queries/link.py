@@ -270,6 +270,8 @@ FROM ({_ENDS}
     ("time", "series", "bps"),
     series=True,
 )
+# A limit alone would look like a reading.
+WAITS_LIMIT = Query(f"SELECT * FROM ({SPEED.sql}) WHERE (SELECT count() FROM ({WAITS.sql})) > 0", SPEED.columns, True)
 # The rates of pause frames, for ports without a counter of the pause time.
 PAUSE = rates(
     _ENDS,

@@ -9,9 +9,10 @@ _LAST_HOUR = """sampled_at >= greatest($__fromTime, $__toTime - INTERVAL 1 HOUR)
 
 
 def filled_by(count: str, found: str, hint: str) -> Query:
-    """Return the line of a board: the count with `found`, or without any `hint`, which states what would fill it."""
+    """Return the line of a board: `found` with the count, or `hint`, which states what would fill the board."""
     return Query(
-        f"SELECT if(counted = 0, '{hint}', concat(toString(counted), ' {found}')) AS note FROM ({count})", ("note",)
+        f"SELECT if(counted = 0, '{hint}', concat('{found}: ', toString(counted), '.')) AS note FROM ({count})",
+        ("note",),
     )
 
 
