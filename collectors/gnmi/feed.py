@@ -103,8 +103,7 @@ class Feed:
         """Charge the rest of a message's cost; return the time until the device is within its share again."""
         if self._connection.is_bursting:
             self._bursting.set()
-        rest = self._connection.work - charged
-        return self._share.delay_s(rest if rest > 0 else 0, self._now_s())
+        return self._share.delay_s(max(0, self._connection.work - charged), self._now_s())
 
     async def watch(self) -> None:
         """Emit each reading once the device is quiet; raise Retry if it has sent no sample for too long."""
