@@ -135,7 +135,7 @@ class Buffer:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_CHECK_S)
-            if self._is_spill_due(loop.time()) and not await self._spill():
+            if self._is_spill_due(loop.time()) and not await self.store():
                 await asyncio.sleep(_RETRY_S)
 
     def _is_spill_due(self, now_s: float) -> bool:
@@ -143,7 +143,7 @@ class Buffer:
             self._front_since = (self._front, now_s)
         return now_s - self._front_since[1] >= self._after_s or self._memory.size_bytes * 2 > self._limit
 
-    async def _spill(self) -> bool:
+    async def store(self) -> bool:
         """Append the records in memory to the spool as far as it has room; return False if some are left."""
         async with self._lock:
             waiting = self._memory.oldest()
@@ -167,7 +167,7 @@ class Buffer:
         if self._spool is None:
             return
         if len(self._memory):
-            await self._spill()
+            await self.store()
         await self._on_disk(Spool.close)
 
     def _spooled(self) -> Spool:
@@ -213,6 +213,16 @@ class Buffer:
     def stored(self) -> int:
         """The number of waiting records that outlive the process."""
         return 0 if self._spool is None else self._spool.count
+
+    @property
+    def settled(self) -> int:
+        """The number of records of this process that have left memory, in order, to Kafka or to the spool."""
+        return self._front
+
+    @property
+    def accepted(self) -> int:
+        """The number of records of this process that had room."""
+        return self._front + len(self._memory)
 
     def __len__(self) -> int:
         return self.stored + len(self._memory)

@@ -23,6 +23,9 @@ class NullPublisher:
     def offer(self, record: Record, rows: int = 0) -> bool:
         return True
 
+    async def settled(self) -> None:
+        return
+
     async def flushed(self) -> None:
         return
 
@@ -38,6 +41,9 @@ class _Attempts:
         """The last error of each unreachable device."""
         self.failed_s: dict[str, float] = {}
         """The time of each device's first error, by the loop's clock."""
+
+    async def settled(self) -> None:
+        return
 
     def note(self, record: Record) -> None:
         """Record the error of a status; ignore other records."""

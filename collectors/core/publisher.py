@@ -90,6 +90,10 @@ class Publisher(Protocol):
         """Add a record without blocking; return False if it was refused: it is then lost, and counted."""
         ...
 
+    async def settled(self) -> None:
+        """Return when Kafka or the spool has all records accepted so far, or when Kafka can never accept them."""
+        ...
+
 
 class KafkaPublisher:
     """The Publisher that writes to Kafka.
@@ -151,6 +155,20 @@ class KafkaPublisher:
         self._batching.offered(record, len(self._buffer))
         self._has_records.set()
         return True
+
+    async def settled(self) -> None:
+        """Send at once, and return when all records accepted so far are settled; raises Misconfigured.
+
+        While older records are in the spool, these are written there at once: Kafka receives them only after those.
+        """
+        accepted = self._buffer.accepted
+        if self._buffer.stored:
+            await self._buffer.store()
+        while self._buffer.settled < accepted:
+            if self._failed:
+                raise self._failed
+            self._batching.send_now()
+            await asyncio.sleep(_LINGER_MS / 1000)
 
     async def flushed(self) -> None:
         """Return when no record waits; raises Misconfigured if Kafka's topics are not as configured."""

@@ -94,6 +94,9 @@ class Tally:
         self.events += taken and record.topic is EVENTS
         return taken
 
+    async def settled(self) -> None:
+        await self._publisher.settled()
+
 
 class EventListener:
     """Listens for the events of one host. All messages of the host go through `emitter`."""

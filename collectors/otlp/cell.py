@@ -13,6 +13,8 @@ LIMIT = 2**63
 _SETTLED_NS = 1_000_000_000
 _GAP_NS = 1_000_000_000
 """A delta that begins this long after the end of the last one has a gap before it (choice)."""
+_REPEATED_NS = 300_000_000_000
+"""A delta that is older than the last one by less is repeated: a Collector repeats a request for 5 minutes."""
 
 
 def begins_again(start_ns: int, point: Point, last_ns: int) -> bool:
@@ -91,6 +93,8 @@ class Cell:
         A gap between deltas, and a lower cumulative value, lower the counter: `measure` detects a reset.
         """
         before, last = self._share, self._last
+        if is_delta and 0 <= self._last_ns - point.at_ns < _REPEATED_NS:
+            return self._total.value
         if is_delta:
             is_continued = last is not None and abs(point.start_ns - self._last_ns) <= _GAP_NS
             self._share = before + number if is_continued else number

@@ -5,39 +5,17 @@ from collections.abc import AsyncIterator, Callable
 
 from collectors.core.context import CollectorContext, Emitter
 from collectors.core.once import first_readings
-from collectors.core.publisher import Publisher
 from collectors.core.reload import reloads
 from collectors.core.spec import Spec
 from collectors.core.targets import ActiveTargets
 from collectors.dialout.params import Target
+from collectors.otlp.delivery import Delivery
 from collectors.otlp.params import Params
 from collectors.otlp.receiver import Receiver
 from collectors.otlp.server import serve
 from collectors.otlp.tables import tables
 from streams.wire.event_loop import new_loop
 from streams.wire.models import Samples, Source
-from streams.wire.topics import Record
-
-_FULL_S = 1.0
-
-
-class _Watched:
-    """A Publisher that remembers when it was full."""
-
-    def __init__(self, publisher: Publisher) -> None:
-        self._publisher = publisher
-        self._refused_s = float("-inf")
-
-    def offer(self, record: Record, rows: int = 0) -> bool:
-        """Pass a record on."""
-        if accepted := self._publisher.offer(record, rows):
-            return accepted
-        self._refused_s = asyncio.get_running_loop().time()
-        return False
-
-    def is_full(self) -> bool:
-        """Return whether a record was refused a moment ago."""
-        return asyncio.get_running_loop().time() - self._refused_s < _FULL_S
 
 
 async def collect(
@@ -47,10 +25,10 @@ async def collect(
 
     `on_listening` receives the ports of `grpc` and `http`, which differ from the configured ones if those are 0.
     """
-    watched = _Watched(context.publisher)
-    emitter = Emitter(watched, context.collector, context.run, Source.SOURCE_OTLP)
+    delivery = Delivery(context.publisher)
+    emitter = Emitter(delivery, context.collector, context.run, Source.SOURCE_OTLP)
     context.emitters.append(emitter)
-    receiver = Receiver(params, context, emitter, watched.is_full)
+    receiver = Receiver(params, context, emitter, delivery)
     active = ActiveTargets[Target](on_removed=context.end)
     is_listening = False
     context.health.ready_while("listening", lambda: "" if is_listening else "not listening yet")

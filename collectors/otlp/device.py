@@ -38,7 +38,7 @@ class OtlpDevice:
         self._totals: dict[tuple[Readings, int], Total] = {}
         self._neighbor_s: dict[str, float] = {}
         self._series = 0
-        self._began_s = self._newest_s = float("-inf")
+        self._newest_s = float("-inf")
 
     def readings(self, kind: RowKind) -> Readings:
         """Return the readings of a kind of row."""
@@ -96,16 +96,15 @@ class OtlpDevice:
             identity.facts.pop(("neighbor/port-id", port), None)
             identity.facts_changed = True
 
-    def add(self, readings: Readings, times: Batches, received_ns: int, now_s: float) -> None:
-        """Add values of a request."""
+    def add(self, readings: Readings, times: Batches, received_ns: int, now_s: float) -> bool:
+        """Add values of a request; return whether there are any."""
         if not times:
-            return
-        if not any(one.is_gathering for one in self._readings.values()):
-            self._began_s = now_s
+            return False
         self._newest_s = now_s
         self._metrics.add("updates", self.name, sum(map(len, times.values())))
         self._emit(readings, readings.add(times, received_ns))
         self.output.set_reachable(reachable=True)
+        return True
 
     async def report_facts(self) -> None:
         """Publish changed facts once per cadence, until cancelled."""
@@ -114,10 +113,8 @@ class OtlpDevice:
             self._forget_neighbors()
             self.output.emit_facts()
 
-    def flush(self, now_s: float) -> None:
-        """Publish the readings that are complete; a device without samples for too long is unreachable."""
-        if now_s - self._newest_s >= self._params.quiet_s or now_s - self._began_s >= self._params.wait_s:
-            self.end()
+    def report_silence(self, now_s: float) -> None:
+        """Publish that a device without samples for too long is unreachable."""
         silent_s = silent_after_s(self._params.cadence_s)
         if self.output.reachable and now_s - self._newest_s > silent_s:
             self.output.set_reachable(reachable=False, error=f"no samples for {silent_s:.0f} s")

@@ -13,10 +13,6 @@ class Params(PushParams):
     """Settings of `[collect.otlp]`."""
 
     port: ClassVar[int] = 4317
-    quiet_s: ClassVar[float] = 0.25
-    """A reading is complete when the device has sent nothing for this long."""
-    wait_s: ClassVar[float] = 1.0
-    """The maximum delay of a reading."""
     gap_s: ClassVar[float] = 0.5
     """Points that are further apart, by the device's time, belong to different readings."""
     span_s: ClassVar[float] = 0.9

@@ -1,6 +1,6 @@
 """Gathers the values of one device into readings. Pure.
 
-A reading ends at a gap in the device's times, at its maximum length, or when the device is quiet. Several values of one
+A reading ends at a gap in the device's times, at its maximum length, or when its senders wait. Several values of one
 series in a reading are high-frequency telemetry: the newest is published, and the largest depth of a queue, which shows
 a burst that is shorter than the reading.
 """

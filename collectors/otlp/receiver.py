@@ -12,6 +12,7 @@ import structlog
 from collectors.core.context import CollectorContext, Emitter
 from collectors.core.device_share import DeviceShare, in_slices
 from collectors.dialout.params import Peer, Target, candidates
+from collectors.otlp.delivery import Delivery, Overload
 from collectors.otlp.device import OtlpDevice
 from collectors.otlp.identity import Group, Identity, by_owner
 from collectors.otlp.params import Params
@@ -36,17 +37,9 @@ _KINDS = ("gauge", "sum")
 _REFUSED = "unknown senders"
 _MOST_PEERS = 4096
 _LONGEST_REASON = 500
-_FLUSH_S = 0.1
-_FULL_S = 5.0
+_SILENCE_S = 1.0
+"""The interval at which devices without samples are looked for."""
 _BUSY_S = 1.0
-
-
-class Overload(Exception):
-    """The sender must repeat its request after `after_s`."""
-
-    def __init__(self, why: str, after_s: float) -> None:
-        super().__init__(why)
-        self.after_s = after_s
 
 
 class Forbidden(Exception):
@@ -83,16 +76,14 @@ class Sender:
 class Receiver:
     """The senders and devices of one process."""
 
-    def __init__(
-        self, params: Params, context: CollectorContext, emitter: Emitter, is_full: Callable[[], bool]
-    ) -> None:
-        """`is_full` returns True if the publisher has refused records a moment ago."""
+    def __init__(self, params: Params, context: CollectorContext, emitter: Emitter, delivery: Delivery) -> None:
+        """`delivery` is the publisher of `emitter`."""
         self.devices: dict[str, OtlpDevice] = {}
         self._params = params
         self._context = context
         self._metrics = context.metrics
         self._emitter = emitter
-        self._is_full = is_full
+        self._delivery = delivery
         self._targets: tuple[Target, ...] = ()
         self._by_node: dict[str, str] = {}
         self._device_count = 0
@@ -120,12 +111,21 @@ class Receiver:
         }
 
     async def run(self) -> None:
-        """Publish the readings that are complete, until cancelled."""
+        """Publish the readings that senders wait for, and the silence of devices, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._delivery.run(self._publish))
+            tasks.create_task(self._report_silence())
+
+    def _publish(self) -> None:
+        for device in self.devices.values():
+            device.end()
+
+    async def _report_silence(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(_FLUSH_S)
+            await asyncio.sleep(_SILENCE_S)
             for device in self.devices.values():
-                device.flush(loop.time())
+                device.report_silence(loop.time())
 
     async def run_device(self, target: Target) -> None:
         """Receive the points of a device until cancelled, and publish its status and facts."""
@@ -178,8 +178,7 @@ class Receiver:
         """Admit a request before its body is read; raises Overload."""
         if len(self.devices) < self._device_count:  # its points would be rejected, and not repeated
             raise Overload("the devices are being set up", _BUSY_S)
-        if self._is_full():
-            raise Overload("the collector cannot write to Kafka and its buffer is full", _FULL_S)
+        self._delivery.check()
         wait_s = sender.share.delay_s(0, asyncio.get_running_loop().time())
         if wait_s > 0:
             raise Overload("more points than the limit of a second", wait_s)
@@ -195,7 +194,22 @@ class Receiver:
     async def process(
         self, sender: Sender, body: bytes, parse: Callable[[bytes], otlp.ExportMetricsServiceRequest]
     ) -> Answer:
-        """Store the points of a decompressed request. Raises Reject if it cannot be read."""
+        """Store the points of a decompressed request, and return when they are delivered.
+
+        Raises Reject if it cannot be read, and Undelivered.
+        """
+        refused = self._delivery.refused
+        answer, has_values = await self._store(sender, body, parse)
+        del body  # a request that waits has no more memory than its readings
+        if has_values:
+            await self._delivery.wait(refused)
+        return answer
+
+    async def _store(
+        self, sender: Sender, body: bytes, parse: Callable[[bytes], otlp.ExportMetricsServiceRequest]
+    ) -> tuple[Answer, bool]:
+        """Add the points of a request to the readings of their devices; also return whether there were any."""
+        has_values = False
         loop = asyncio.get_running_loop()
         sender.share.delay_s(len(body) // BYTES_PER_POINT, loop.time())
         received_ns = self._context.clock.now_ns()
@@ -205,10 +219,10 @@ class Receiver:
             for at_ns in [at_ns for at_ns in times if not 0 < at_ns <= MAX_TIME_NS]:
                 refused.add("a point has no valid time", len(times.pop(at_ns)))
             if (device := self.devices.get(readings.device)) is not None:
-                device.add(readings, times, received_ns, loop.time())
+                has_values |= device.add(readings, times, received_ns, loop.time())
         if refused.count:
             self._metrics.add("unreadable", sender.name, refused.count)
-        return Answer(refused.count, refused.reason[:_LONGEST_REASON])
+        return Answer(refused.count, refused.reason[:_LONGEST_REASON]), has_values
 
     def _slices(
         self, sender: Sender, request: otlp.ExportMetricsServiceRequest, values: Batches, refused: Refused

@@ -18,9 +18,10 @@ from aiohttp import web
 from collectors.core.device_share import json_elements
 from collectors.dialout.params import Peer, certificate_names, peer_of, plain
 from collectors.dialout.server import credentials, most_connections, started
+from collectors.otlp.delivery import Overload
 from collectors.otlp.params import Params
 from collectors.otlp.points import from_json, from_protobuf
-from collectors.otlp.receiver import Answer, Forbidden, Overload, Receiver
+from collectors.otlp.receiver import Forbidden, Receiver
 from streams.fabric import decompression
 from streams.health.bounded_server import BoundedServer
 from streams.health.http_names import is_rebound
@@ -59,10 +60,8 @@ class GrpcService(grpc.GenericRpcHandler):
         try:
             sender = self._receiver.sender(peer_of(context.peer(), context.auth_context()))
             with self._receiver.request(sender):
-                answer = Answer()
-                async for message in messages:
-                    answer = await self._receiver.process(sender, message, from_protobuf)
-                    break
+                # Not in a variable, which would store the message until the answer.
+                answer = await self._receiver.process(sender, await anext(aiter(messages), b""), from_protobuf)
                 return answer.response().SerializeToString()
         except Forbidden as error:
             await _abort(context, grpc.StatusCode.PERMISSION_DENIED, str(error))
@@ -108,10 +107,8 @@ class HttpService:
                 return _error(415, _INVALID, f"the content is {_PROTOBUF} or {_JSON}", is_json=is_json)
             sender = self._receiver.sender(_peer(request))
             with self._receiver.request(sender):
-                body = await self._body(request, self._params.max_bytes)
-                if is_json and (count := json_elements(body)) > self._params.max_json_elements:
-                    raise decompression.TooLarge(f"{count} elements, more than {self._params.max_json_elements}")
-                answer = await self._receiver.process(sender, body, from_json if is_json else from_protobuf)
+                parse = self._json if is_json else from_protobuf
+                answer = await self._receiver.process(sender, await self._body(request, self._params.max_bytes), parse)
             return _answer(200, answer.response(), is_json=is_json)
         except Forbidden as error:
             return _error(403, _FORBIDDEN, str(error), is_json=is_json)
@@ -122,9 +119,15 @@ class HttpService:
         except TimeoutError:
             return _error(408, _INVALID, "the request was incomplete for too long", is_json=is_json)
         except Overload as error:
-            response = _error(429, _UNAVAILABLE, str(error), is_json=is_json)
+            response = _error(error.http_status, _UNAVAILABLE, str(error), is_json=is_json)
             response.headers["Retry-After"] = str(math.ceil(error.after_s))
             return response
+
+    def _json(self, body: bytes) -> otlp.ExportMetricsServiceRequest:
+        """Read a request in JSON; raises TooLarge and Reject."""
+        if (count := json_elements(body)) > self._params.max_json_elements:
+            raise decompression.TooLarge(f"{count} elements, more than {self._params.max_json_elements}")
+        return from_json(body)
 
     async def _body(self, request: web.BaseRequest, limit: int) -> bytes:
         """Return the decompressed body; raises TooLarge, Reject and TimeoutError."""

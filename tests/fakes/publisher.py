@@ -13,12 +13,14 @@ Kind = TypeVar("Kind")
 
 
 class RecordingPublisher:
-    """Accepts every record, or refuses all once `is_full`."""
+    """Accepts every record, or refuses all once `is_full`; acknowledges them while `acknowledges` is set."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.messages: list[Message] = []
         self.is_full = False
+        self.acknowledges = asyncio.Event()
+        self.acknowledges.set()
         self._came = asyncio.Event()
 
     def offer(self, record: Record, rows: int = 0) -> bool:
@@ -30,6 +32,10 @@ class RecordingPublisher:
             self.messages.append(decode(record.topic, record.value, record.headers))
         self._came.set()
         return True
+
+    async def settled(self) -> None:
+        """Return when the records are acknowledged."""
+        await self.acknowledges.wait()
 
     def of(self, kind: type[Kind], device: str | None = None) -> list[Kind]:
         """Return the messages of a kind, of one device or of all, in order of arrival."""

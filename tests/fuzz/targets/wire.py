@@ -30,6 +30,9 @@ class ReadingPublisher:
         read_back(record)
         return True
 
+    async def settled(self) -> None:
+        """Return: the record is read."""
+
 
 def read_back(record: Record) -> None:
     """Raise BrokenPromise if a reader refuses what was written."""

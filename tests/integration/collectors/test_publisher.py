@@ -102,6 +102,19 @@ async def test_a_record_that_kafka_refuses_blocks_no_other(kafka: Broker, topic_
     assert sorted(chain(*(await read(kafka.bootstrap, topic.name)).values())) == [b"leaf1 1", b"leaf1 3"]
 
 
+async def test_records_are_settled_in_the_spool_while_kafka_is_unreachable(tmp_path: Path) -> None:
+    """The first record is settled after `spool_after_s`; with older ones in the spool, a record is written at once."""
+    topic = topic_of("settled.v1")
+    for run, after_s in enumerate((0.2, 3600.0)):
+        params, metrics = with_constants(PublisherParams, spool_after_s=after_s)(spool=tmp_path), CollectorMetrics()
+        own = Core(client_options={"bootstrap_servers": "127.0.0.1:1"}, collector="test", publisher=params)
+        async with KafkaPublisher(own, metrics) as publisher:
+            assert publisher.offer(record(topic, "leaf1", run))
+            async with asyncio.timeout(60):
+                await publisher.settled()
+            assert metrics.value("spooled") == 1
+
+
 async def test_acknowledged_records_survive_a_late_start_and_an_outage_of_kafka(tmp_path: Path) -> None:
     """Records that fit the buffer arrive later, in order; beyond its limit the newest are refused and counted."""
     embedded, topic, metrics = (

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from collectors.dialout.params import Peer
+from collectors.otlp.delivery import Overload
 from collectors.otlp.params import Params
-from collectors.otlp.receiver import Answer, Overload
+from collectors.otlp.receiver import Answer
 from lab.constants import params_of
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Facts

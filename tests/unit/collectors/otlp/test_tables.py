@@ -118,12 +118,16 @@ OUT = NVSWITCH + "if_out_octets"
         ([(100, 0, 10), (150, 10, 20), (200, 20, 30)], CUMULATIVE, [100, 150, 200]),
         ([(100, 0, 10), (50, 10, 20), (7, 20, 30)], DELTA, [100, 150, 157]),
         ([(100, 0, 10), (50, 10, 20), (7, 25, 30)], DELTA, [100, 150, 7]),
+        ([(100, 0, 10), (50, 10, 20), (100, 0, 10), (50, 10, 20), (7, 20, 30)], DELTA, [100, 150, 150, 150, 157]),
     ],
 )
 async def test_starts_resets_and_deltas(
     points: list[tuple[int, float, float]], temporality: int, published: list[int]
 ) -> None:
-    """A later start is a reset, also if the value is higher; deltas are summed up, and a gap lowers the sum."""
+    """A later start is a reset, also if the value is higher; deltas are summed up, and a gap lowers the sum.
+
+    A request that is repeated adds nothing.
+    """
     async with sending() as now:
         for value, start, end in points:
             start_ns = at(start) if start else 0
