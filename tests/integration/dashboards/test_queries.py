@@ -404,7 +404,7 @@ def test_changes_are_those_of_the_chosen_time(board: Board) -> None:
     assert rollout[1] == "2 devices" and rollout[2].startswith("m: 1.0 to 1.1, since ")
     assert ("shut", "leaf-1", "ports e0, e1") in changed
     assert {("job began", "llama", "1 hosts"), ("job ended", "llama", "1 hosts")} <= set(changed)
-    assert {"finding opened", "finding resolved", "drain_link denied"} <= {what for what, _, _ in changed}
+    assert {"finding opened", "finding resolved", "drain link denied"} <= {what for what, _, _ in changed}
     assert "reboot" not in {what for what, _, _ in shown(device="host-1")}
 
 

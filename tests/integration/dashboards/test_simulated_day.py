@@ -90,7 +90,7 @@ def fabric_at_midnight(day: Board) -> None:
     )
     assert {row["source"] for row in wall["Sources by pod"]} == {"gnmi", "nic", "host"}
     assert not wall["Silent sources"]
-    assert {row["action"] for row in wall["Remediations"]} >= {"repair_link"}
+    assert {row["action"] for row in wall["Remediations"]} >= {"repair link"}
 
 
 def link_that_is_down(day: Board) -> None:
@@ -105,7 +105,7 @@ def link_that_is_down(day: Board) -> None:
     assert series(link["Traffic"], "A sends")[0] > 1e11 and series(link["Traffic"], "A sends")[-1] == 0
     assert series(link.rows["Traffic"][1], "nominal") == [4e11, 4e11]
     assert all(power < 5 for power in series(link["Optical power"], "Z received"))
-    assert [row["action"] for row in link["Remediations"]][:1] == ["repair_link"]
+    assert [row["action"] for row in link["Remediations"]][:1] == ["repair link"]
 
 
 def link_that_gets_worse(day: Board) -> None:
@@ -139,7 +139,7 @@ def host_with_a_slow_rail(day: Board) -> None:
     assert host.states("Rails", "rail 4") == {"healthy"}
     assert {row["state"] for row in host["Links"]} == {"up"} and len(host["Links"]) == 8
     assert [row["condition"] for row in host["Findings"]] == ["host/gpu-fault"]
-    assert ("gpu_xid", 79) in {(row["kind"], row["code"]) for row in host["Kernel and link events"]}
+    assert ("gpu xid", 79) in {(row["kind"], row["code"]) for row in host["Kernel and link events"]}
     assert [row["job"] for row in host["Jobs"]] == [JOB]
     assert {row["state"] for row in host["PCIe links"]} == {"full"}
     assert 20 < max(row["value"] for row in host["GPU heat"]) < DETECT.thermal.gpu_limit_c
@@ -196,7 +196,7 @@ def remediation_of_the_day(day: Board) -> None:
     board = Day(day, "remediation")
     assert board["Kill switch"] == [{"active": 0}] and board.colors("Kill switch") == [HEALTHY]
     assert set(board["Remediations"][0].values()) == {0}
-    assert {row["action"] for row in board["Decisions"]} >= {"repair_link", "cordon_host", "observe"}
+    assert {row["action"] for row in board["Decisions"]} >= {"repair link", "cordon host", "observe"}
     assert "surviving-capacity" in {row["constraint"] for row in board["Constraints that bound"]}
     assert {row["state"] for row in board["Decisions over time"]} >= {"shadow", "denied"}
     capacity = {row["place"]: row for row in board["Capacity against the floor"]}
@@ -277,7 +277,7 @@ def finding_of_the_link(day: Board) -> None:
     explained = {line["item"]: line["value"] for line in finding["The finding, explained"]}
     assert explained["subject"] == subject(DOWN) and explained["evidence"]
     assert finding["History"][-1]["status"] == "open"
-    assert [line["action"] for line in finding["Remediations"]][-1:] == ["repair_link"]
+    assert [line["action"] for line in finding["Remediations"]][-1:] == ["repair link"]
     assert not finding["Explained by this finding"]
     assert finding.states("State of both ends", "A pod1-host1/mlx5_2") == {"up", "down"}
     assert series(finding["Traffic of the link"], "A sends")[-1] == 0
