@@ -65,7 +65,7 @@ def _panels() -> list[Panel]:
             queries.IMBALANCE,
             unit="percentunit",
             limits=[(DETECT.imbalance.uneven, WARNING)],
-            empty=_NOT_READ,
+            empty="No switch with several uplinks in use was read in this time range.",
         ),
         table(
             "Ports with the most pause",

@@ -124,6 +124,7 @@ def _inputs() -> list[Panel]:
                 "bytes_per_row": Column("Bytes/row", 90, decimals=1), "oldest": moment("Oldest"),
             },
             empty="The reader may not read system.parts, or no table has a row.",
+            width=24,
         ),
         table(
             "Rejected messages",
@@ -134,5 +135,6 @@ def _inputs() -> list[Panel]:
                 "times": Column("Times", 70), "last": moment("Last"),
             },
             empty="No rejected message is known in this time range.",
+            width=24,
         ),
     ]  # fmt: skip
