@@ -58,7 +58,7 @@ class Delivery:
         return self._refused
 
     def check(self) -> None:
-        """Raise Undelivered if a new request would wait in vain: it is not read then."""
+        """Raise Undelivered if a new request would get no answer in time: it is not read then."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._refused_s < _FULL_S:
             raise Undelivered("the collector cannot write to Kafka and its buffer is full", _AFTER_S)
