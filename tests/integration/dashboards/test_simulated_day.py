@@ -38,7 +38,7 @@ class Day:
     def __init__(self, board: Board, name: str, begin_h: float = 0, end_h: float = 24, **chosen: str) -> None:
         made = json.loads((FOLDER / f"{name}.json").read_text())
         from_s, to_s = START_S + round(begin_h * HOUR), START_S + round(end_h * HOUR)
-        view = opened(made, board.run, View(from_s, to_s, 300, {}), chosen)
+        self.view = view = opened(made, board.run, View(from_s, to_s, 300, {}), chosen)
         self.panels = {panel["title"]: panel for panel in opened_panels(made)}
         self.rows: dict[str, list[Rows]] = {}
         for answer in answers(made, board.run, view):
@@ -147,6 +147,7 @@ def host_with_a_slow_rail(day: Board) -> None:
     assert {row["rate"] for row in host["GPU errors"]} == {0}
     assert max(series(host["RoCE"], "rail 4 CNP handled")) > 0
     assert {row["rate"] for row in host["NICs wait for PCIe"]} == {0}
+    assert [*host.view.variables["nics"], *host.view.variables["gpus"]] == ["has data", "has data"]
 
 
 def host_with_a_narrow_link(day: Board) -> None:
@@ -264,10 +265,12 @@ def pipeline_of_the_day(day: Board) -> None:
 
 
 def infiniband_of_ethernet(day: Board) -> None:
-    """The day has no port of InfiniBand: unknown, and neither zero nor green."""
+    """The day has no port of InfiniBand: unknown, and neither zero nor green; a line states what would fill it."""
     ports = Day(day, "infiniband", 12, 23.99)
     assert set(ports.colors("Ports")) == {UNOBSERVED}
-    assert not any(rows for title, answers in ports.rows.items() if title != "Ports" for rows in answers)
+    assert "railsight collect ib" in ports["InfiniBand"][0]["note"]
+    shown = ("InfiniBand", "Ports")
+    assert not any(rows for title, answers in ports.rows.items() if title not in shown for rows in answers)
 
 
 def finding_of_the_link(day: Board) -> None:
