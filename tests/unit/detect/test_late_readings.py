@@ -55,6 +55,8 @@ LATE: dict[str, tuple[list[Message], list[BriefSymptom]]] = {
         [("WENT_DOWN", 20.5, 10, 0)]),
     "a repetition": (
         [read(0, 1), read(10, 0), read(20, 1), read(10, 0)], [("WENT_DOWN", 10, 0, 0), ("CAME_UP", 20, 10, 0)]),
+    "a repetition of the newest reading": (
+        [read(0, 1, 5), read(20, 1, 9), read(20, 1, 9)], [("DOWNS_COUNTED", 20, 0, 4)]),
     "too late": (
         [read(0, 1), read(10, 1), read(20, 1), read(60, 1), read(10, 0), read(5, 0)], []),
 }  # fmt: skip
