@@ -70,7 +70,7 @@ def table(
 def note(title: str, description: str, query: Query) -> build_table.Panel:
     """Return one line: what a board shows, or what would fill it."""
     (column,) = query.columns
-    panel = table(title, description, query, {column: Column("Note", wrap=True)}, empty="unknown", height=2, width=24)
+    panel = table(title, description, query, {column: Column("Note")}, empty="unknown", height=3, width=24)
     return panel.show_header(False)
 
 
