@@ -97,7 +97,7 @@ def _inputs() -> list[Panel]:
             queries.COLLECTORS,
             {
                 "collector": Column("Collector"), "source": Column("Source", 75), "devices": Column("Devices", 75),
-                "row_rate": Column("Rows", 90, unit="rowsps"),
+                "row_rate": Column("Rows", 110, unit="rowsps"),
                 "silent_s": Column("Newest", 110, unit="dtdurations", limits=[(None, "text"), (60, WARNING)]),
                 "runs": Column("Runs", 60),
             },
