@@ -7,7 +7,7 @@ from collectors.core.publisher import Publisher
 from streams.wire.topics import Record
 
 _FULL_S = 1.0
-_INTERVAL_S = 0.05
+_INTERVAL_S = 0.02
 """The shortest interval of flushes. A batch costs a broker as much as some tens of messages (SendBatching)."""
 _ANSWER_S = 3.0
 """The longest wait of a request: below the 5 s after which a Collector gives up, above the 2 s of the spool."""
