@@ -6,7 +6,7 @@ detector's own rules are in its `FabricSide`. `decide` chooses the action for a 
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 
 import orjson
@@ -336,7 +336,8 @@ class Attribute:
             self._outages.invalidate(finding)
 
     def snapshot(self) -> bytes:
-        return orjson.dumps(self._state)
+        parts = {one.name: getattr(self._state, one.name) for one in fields(self._state)}
+        return orjson.dumps(parts | {"port_readers": self._state.port_readers.dump()})
 
     def restore(self, data: bytes) -> None:
         before = self._state

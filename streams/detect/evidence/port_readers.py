@@ -6,6 +6,8 @@ linked ports change that a source does not read with a state and a fresh counter
 
 from dataclasses import dataclass, field, replace
 
+import orjson
+
 from streams.detect.evidence.episodes import confidence_of
 from streams.detect.evidence.subjects import subject_ends
 from streams.fabric.ids import Port
@@ -32,9 +34,18 @@ class ReadersByDevice:
     """The ports that are read, in the whole fabric: device -> its sources."""
 
     devices: dict[str, list[UnreadPorts]] = field(default_factory=dict)
+    _json: bytes = field(default=b"", init=False, repr=False, compare=False)
+    """The encoded devices, until one changes: a quarter of the time of all snapshots of the largest fabric."""
+
+    def dump(self) -> orjson.Fragment:
+        """Return the value for a snapshot in JSON."""
+        if not self._json:
+            self._json = orjson.dumps({"devices": self.devices})
+        return orjson.Fragment(self._json)
 
     def add(self, message: PortReaders) -> None:
         """Replace what is known of the sources of a message."""
+        self._json = b""
         unread: dict[int, list[str]] = {}
         for place, port in zip(message.unread_source, message.unread_port, strict=True):
             unread.setdefault(place, []).append(port)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
+import orjson
 import pytest
 
 from streams.detect.evidence.episodes import BOTH_ENDS, ONE_END
@@ -173,3 +174,13 @@ def test_a_port_that_the_inventory_does_not_have_is_not_read() -> None:
     state.add(PortReaders(0, ("p1-l0",), (GNMI,), (at(0),), (0,), (0,), ("u3",)))
     read = [state.is_read(topology(), Endpoint("p1-l0", port), at(1)) for port in ("d1", "u3", "d9")]
     assert read == [True, False, False]
+
+
+def test_each_snapshot_has_what_came_after_the_one_before() -> None:
+    """The encoded ports are reused only until the next message."""
+    state, encoded = ReadersByDevice(), []
+    for second, port in enumerate(("u1", "u2")):
+        state.add(PortReaders(0, ("p1-l0",), (GNMI,), (at(second),), (0,), (0,), (port,)))
+        encoded += [orjson.dumps(state.dump()), orjson.dumps(state.dump())]
+    assert encoded[2:] == [orjson.dumps({"devices": state.devices})] * 2
+    assert encoded[:2] != encoded[2:]
