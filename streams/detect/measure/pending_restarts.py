@@ -16,6 +16,9 @@ POLLED = frozenset({Source.SOURCE_GNMI, Source.SOURCE_SNMP, Source.SOURCE_BRIDGE
 """The sources whose boots are concluded from a distance; a host's agent reads its kernel's boot id."""
 _WAIT_NS, _CADENCES = ns(60), 2
 """The longest wait for a reading: twice the cadence of SNMP polls, or of the source if that is longer."""
+_BOOT_NS = ns(90)
+"""A device that was read again within this time did not restart between the readings: a switch boots for minutes, and
+sends nothing meanwhile (choice)."""
 _MOST = 4096
 """The most pending restarts: one switch has one."""
 
@@ -26,6 +29,8 @@ class PendingRestarts:
     def __init__(self) -> None:
         self.pending: dict[tuple[str, Source], tuple[Symptom, int]] = {}
         """Device and source -> the restart, and the time of arrival after which it is not retained."""
+        self._read: set[tuple[str, Source]] = set()
+        """Those whose device was read all the time, without counters."""
 
     def add(self, restart: Symptom, arrived_ns: int, state: SourceState) -> bool:
         """Retain a restart; return False if no reading of its source can confirm it."""
@@ -41,24 +46,37 @@ class PendingRestarts:
         known = self.pending.get((device, source))
         return None if known is None or at_ns < known[0].at_ns else known[0]
 
+    def add_reading(self, restart: Symptom, at_ns: int) -> None:
+        """Add a reading after a pending restart that lacks the counters to confirm or refute it."""
+        if at_ns - restart.since_ns <= _BOOT_NS:
+            self._read.add((restart.device, restart.source))
+
     def remove(self, restart: Symptom) -> None:
         """Remove a restart that a reading has confirmed or refuted."""
-        del self.pending[restart.device, restart.source]
+        key = restart.device, restart.source
+        del self.pending[key]
+        self._read.discard(key)
 
     def due(self, arrival_ns: int) -> list[Symptom]:
-        """Return the restarts that no reading followed in time."""
+        """Remove the restarts that no reading decided in time; return those during which the device was not read."""
         found = [key for key, (_, until_ns) in self.pending.items() if until_ns < arrival_ns]
-        return [self.pending.pop(key)[0] for key in found]
+        restarts = {key: self.pending.pop(key)[0] for key in found}
+        refuted = self._read.intersection(found)
+        self._read -= refuted
+        return [restart for key, restart in restarts.items() if key not in refuted]
 
     def dump(self) -> list[list[Any]]:
         return [
-            [*key, restart.at_ns, restart.since_ns, restart.payload.ended_boot_id, until_ns, restart.by_event]
+            [*key, restart.at_ns, restart.since_ns, restart.payload.ended_boot_id, until_ns, restart.by_event,
+             key in self._read]
             for key, (restart, until_ns) in self.pending.items()
             if isinstance(restart.payload, Restart)
-        ]
+        ]  # fmt: skip
 
     def load(self, data: list[list[Any]]) -> None:
-        for device, number, at_ns, since_ns, boot_id, until_ns, *by_event in data:  # earlier versions: by events alone
-            source, is_event = Source(number), by_event != [False]
+        for device, number, at_ns, since_ns, boot_id, until_ns, *signs in data:  # earlier versions: by events alone
+            source, is_event = Source(number), signs[:1] != [False]
+            if signs[1:] == [True]:
+                self._read.add((device, source))
             restart = Symptom(device, "", Restart(boot_id), at_ns, since_ns, source, by_event=is_event)
             self.pending[device, source] = restart, until_ns

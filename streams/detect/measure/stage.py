@@ -233,7 +233,8 @@ class Measure:
         """Return the restart before a reading with another boot id; none if a reading with counters is to decide."""
         if (went_on := self._went_on(samples)) is None and self._readings.has_traffic(state.device, state.source):
             restart = restart_symptom(state, at_ns, state.last_ns)
-            went_on = self._restarts.add(restart, samples.received_at_ns, state)
+            if went_on := self._restarts.add(restart, samples.received_at_ns, state):
+                self._restarts.add_reading(restart, at_ns)
         if went_on:
             return []
         # The counters were reset between the two readings.
@@ -245,6 +246,7 @@ class Measure:
         if (restart := self._restarts.before(samples.device, samples.source, at_ns)) is None:
             return []
         if (went_on := self._went_on(samples)) is None:
+            self._restarts.add_reading(restart, at_ns)
             return []
         self._restarts.remove(restart)
         return [] if went_on else [restart]
