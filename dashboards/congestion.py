@@ -30,7 +30,8 @@ def _panels() -> list[Panel]:
     return [
         stat(
             "Open congestion",
-            "Findings by kind. Grey: the pipeline has reported nothing for two minutes.",
+            "Findings by kind. Grey: in the last two minutes the pipeline reported nothing; of PFC storms also: no"
+            " collector read pause or waits for credits.",
             queries.COUNTS,
             [(0, HEALTHY), (1, WARNING)],
             width=12,

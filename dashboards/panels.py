@@ -15,6 +15,8 @@ from dashboards.looks import ARCS, LEVELS, UNKNOWN, UNOBSERVED, absent, colored,
 from dashboards.queries.query import Query
 
 Steps = Sequence[tuple[float | None, str]]
+_JOINED_MS = 120_000
+"""The longest gap that a line crosses: SNMP is read every 30 s, so that a port has no value in most buckets."""
 
 
 def stat(
@@ -109,6 +111,7 @@ def series(
         .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC))
         .line_width(2)
         .show_points(common.VisibilityMode.AUTO)
+        .span_nulls(_JOINED_MS)
         .legend(build_common.VizLegendOptions().display_mode(common.LegendDisplayMode.LIST).show_legend(True))
         .tooltip(build_common.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI))
         .height(height)

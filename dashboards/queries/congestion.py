@@ -2,6 +2,7 @@
 
 from dashboards.limits import DETECT
 from dashboards.queries.groups import group_rates, groups
+from dashboards.queries.presence import PAUSE_IS_READ
 from dashboards.queries.query import (
     DEVICES,
     IN_PODS,
@@ -26,13 +27,18 @@ from dashboards.queries.query import (
 )
 
 _IS_CONGESTION = "startsWith(detector, 'congestion/')"
+# No storm is zero only if what shows one is read.
 COUNTS = Query(
-    f"""SELECT {", ".join(f"if({WORKS}, countIf(detector = 'congestion/{kind}'), NULL) AS {name}" for kind, name in (
-        ("incast", "incast"), ("pfc-storm", "pfc_storm"), ("imbalance", "imbalance"), ("collapse", "collapse"),
-    ))}
-FROM {KNOWN} WHERE {OPEN}""",
+    f"""SELECT if({WORKS}, incasts, NULL) AS incast,
+    if({WORKS} AND (storms > 0 OR {PAUSE_IS_READ}), storms, NULL) AS pfc_storm,
+    if({WORKS}, imbalances, NULL) AS imbalance, if({WORKS}, collapses, NULL) AS collapse
+FROM (
+    SELECT countIf(detector = 'congestion/incast') AS incasts, countIf(detector = 'congestion/pfc-storm') AS storms,
+        countIf(detector = 'congestion/imbalance') AS imbalances, countIf(detector = 'congestion/collapse') AS collapses
+    FROM {KNOWN} WHERE {OPEN}
+)""",
     ("incast", "pfc_storm", "imbalance", "collapse"),
-)  # fmt: skip
+)
 # Pauses are counted by direction: a received pause slows the device, a sent pause slows its neighbor.
 _KIND = f"(SELECT device, kind FROM ({DEVICES}))"
 

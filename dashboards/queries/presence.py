@@ -8,6 +8,17 @@ _LAST_HOUR = """sampled_at >= greatest($__fromTime, $__toTime - INTERVAL 1 HOUR)
         AND arrived_at >= greatest($__fromTime, $__toTime - INTERVAL 1 HOUR)"""
 
 
+PAUSE_IS_READ = """(
+    SELECT count() > 0 FROM (
+        SELECT 1 FROM samples WHERE {0} AND sampled_at <= $__toTime
+            AND (pause_rx_frames IS NOT NULL OR pause_tx_frames IS NOT NULL OR tx_wait_bytes IS NOT NULL)
+        UNION ALL SELECT 1 FROM sample_lanes WHERE {0} AND sampled_at <= $__toTime AND startsWith(metric, 'pfc_')
+        LIMIT 1
+    )
+)""".format("arrived_at > $__toTime - INTERVAL 120 SECOND")
+"""True if a collector reads pause, or waits for credits; if none does, no port is known to be free of a storm."""
+
+
 def filled_by(count: str, found: str, hint: str) -> Query:
     """Return the line of a board: `found` with the count, or `hint`, which states what would fill the board."""
     return Query(

@@ -8,9 +8,9 @@ import pytest
 
 from dashboards import alerts
 from dashboards.looks import ARCS
+from dashboards.queries import congestion, host, infiniband, link, pipeline, rails, remediation
 from dashboards.queries import fabric as queries
 from dashboards.queries import finding as finding_queries
-from dashboards.queries import host, infiniband, link, pipeline, rails, remediation
 from dashboards.queries.changes import CHANGES
 from dashboards.queries.query import NONE, Query
 from lab.preview.reading import View
@@ -291,6 +291,25 @@ def test_infiniband_ports_stand_worst_first_and_absence_is_not_zero(empty: Board
     ):  # fmt: skip
         drawn = [row[query.columns[-1]] for row in empty.ask(query, interval_s=30) if row["series"] == worst]
         assert len(drawn) >= 18 and drawn == pytest.approx([value] * len(drawn), rel=0.05), query.columns
+
+
+def test_no_storm_is_known_to_be_absent_where_nothing_counts_pause(empty: Board) -> None:
+    """Without a column of pause the count is unknown, not zero; a finding counts in any case."""
+    none = {"incast": 0, "pfc_storm": None, "imbalance": 0, "collapse": 0}
+    empty.fill({
+        "progress": pipeline_rows()["progress"],
+        "samples": [_grown("leaf-1", "p1", "snmp", second, rx_bytes=1) for second in (60, 30, 5)],
+    })  # fmt: skip
+    assert empty.ask(congestion.COUNTS) == [none]
+    assert [row["pfc_storm"] for row in empty.ask(congestion.COUNTS, to=NOW - 300)] == [None]
+    storm = {"detector": "congestion/pfc-storm", "arrived_at": at(50)}
+    empty.fill({"findings": [finding("storm", "critical", 50, **storm)]})
+    assert empty.ask(congestion.COUNTS) == [none | {"pfc_storm": 1}]
+    over = storm | {"revision": 2, "status": "resolved", "resolved_at": at(20), "arrived_at": at(20)}
+    empty.fill({"findings": [finding("storm", "critical", 50, **over)]})
+    assert empty.ask(congestion.COUNTS) == [none]
+    empty.fill({"samples": [_grown("leaf-1", "p1", "gnmi", second, pause_rx_frames=0) for second in (60, 30, 5)]})
+    assert empty.ask(congestion.COUNTS) == [none | {"pfc_storm": 0}]
 
 
 def test_a_link_shows_its_retries_trimmed_packets_and_credits(empty: Board) -> None:
