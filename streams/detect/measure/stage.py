@@ -295,7 +295,9 @@ class Measure:
             source = next((s for s in sources if self._readings.has_traffic(event.device, s)), None)
             state = self._liveness.sources.get((event.device, source or event.source))
             state = state or SourceState(event.device, event.source, 0)
-            restart = restart_symptom(state, at_ns, min(state.last_ns, at_ns), by_event=True)
+            # Readings after the boot may arrive before its report: the last one before it began the gap.
+            since_ns = next((begin_ns for begin_ns, end_ns in state.gaps if begin_ns < at_ns < end_ns), state.last_ns)
+            restart = restart_symptom(state, at_ns, min(since_ns, at_ns), by_event=True)
             if source is not None and not state.silent and self._restarts.add(restart, arrived_ns, state):
                 return symptoms
             return [*symptoms, restart]

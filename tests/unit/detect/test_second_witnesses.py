@@ -213,6 +213,19 @@ def test_a_reading_without_counters_neither_confirms_nor_refutes_a_restart(
     assert {(after(s.at_ns), s.by_event) for s in found} <= {(5 if by_event else next_s, by_event)}
 
 
+@pytest.mark.parametrize(("silent_s", "restarts"), [(10, 0), (200, 1)])
+def test_a_report_after_the_first_readings_of_a_restarted_device_counts(silent_s: int, restarts: int) -> None:
+    """A device that was silent around its boot was not read all the time, although readings came before the report."""
+    ups: Cells = {UP: {"d1": 1}}
+    messages: list[Message] = [samples("p1-l0", t, {**ups, RX: {"d1": 500}}) for t in range(0, 100, 10)]
+    begin_s = 90 + silent_s
+    messages += [samples("p1-l0", t, {**ups, RX: {"d1": None}}) for t in (begin_s, begin_s + 10)]
+    messages.append(event("p1-l0", begin_s - 5, EventKind.DEVICE_REBOOT))
+    messages += [samples("p1-l0", t, {**ups, RX: {"d1": None}}) for t in range(begin_s + 20, begin_s + 300, 10)]
+    found = [after(s.at_ns) for s in symptoms_of(stage(), messages) if s.kind.name == "RESTARTED"]
+    assert found == [begin_s - 5] * restarts
+
+
 @pytest.mark.parametrize("cadence_s", [10, 60, 300])
 @pytest.mark.parametrize(("counter", "restarts"), [(10**6, 0), (3, 1)])
 def test_a_restart_waits_for_the_next_reading_of_a_slow_source(cadence_s: int, counter: int, restarts: int) -> None:
