@@ -49,7 +49,8 @@ def dashboard_of(
 ) -> build.Dashboard:  # fmt: skip
     """Return a dashboard with the data source before the variables, and the runbooks after them.
 
-    `marks` are annotations: name -> the query (time, text, tags, and timeEnd if they have a duration) and the color.
+    `marks` are annotations: name -> the query (time, timeEnd, text, tags) and the color. Grafana 11.6 draws none of a
+    panel if the first one has no timeEnd and another one has.
     """
     made = (
         build.Dashboard(title)

@@ -121,9 +121,10 @@ FROM (
 
 
 def finding_times(condition: str) -> Query:
-    """Return annotations of the findings that meet the condition, from begin to end."""
+    """Return annotations of the findings that meet the condition, from begin to end; an open one has the picker's."""
     return Query(
-        f"""SELECT started_at AS time, resolved_at AS timeEnd, concat(detector, ': ', summary) AS text, severity AS tags
+        f"""SELECT started_at AS time, ifNull(resolved_at, $__toTime) AS timeEnd,
+    concat(detector, ': ', summary) AS text, severity AS tags
 FROM {KNOWN} WHERE {IN_RANGE} AND ({condition}) ORDER BY time LIMIT 200""",
         ("time", "timeEnd", "text", "tags"),
     )
@@ -132,12 +133,12 @@ FROM {KNOWN} WHERE {IN_RANGE} AND ({condition}) ORDER BY time LIMIT 200""",
 def remediation_times(condition: str) -> Query:
     """Return annotations of the times at which a target left and returned to service."""
     return Query(
-        f"""SELECT decided_at AS time, concat({words("action")}, ' ', subject_id, ': ', {words("state")}) AS text,
-    state AS tags
+        f"""SELECT decided_at AS time, decided_at AS timeEnd,
+    concat({words("action")}, ' ', subject_id, ': ', {words("state")}) AS text, state AS tags
 FROM remediations
 WHERE $__timeFilter(decided_at) AND state IN ('drained', 'probation', 'closed') AND ({condition})
 ORDER BY time LIMIT 200""",
-        ("time", "text", "tags"),
+        ("time", "timeEnd", "text", "tags"),
     )
 
 
