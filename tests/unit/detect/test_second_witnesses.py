@@ -216,12 +216,12 @@ def test_a_reading_without_counters_neither_confirms_nor_refutes_a_restart(
 @pytest.mark.parametrize(("silent_s", "restarts"), [(10, 0), (200, 1)])
 def test_a_report_after_the_first_readings_of_a_restarted_device_counts(silent_s: int, restarts: int) -> None:
     """A device that was silent around its boot was not read all the time, although readings came before the report."""
-    ups: Cells = {UP: {"d1": 1}}
-    messages: list[Message] = [samples("p1-l0", t, {**ups, RX: {"d1": 500}}) for t in range(0, 100, 10)]
+    states: dict[Metric, dict[str, float | None]] = {UP: {"d1": 1}, RX: {"d1": None}}
+    messages: list[Message] = [samples("p1-l0", t, {**states, RX: {"d1": 500}}) for t in range(0, 100, 10)]
     begin_s = 90 + silent_s
-    messages += [samples("p1-l0", t, {**ups, RX: {"d1": None}}) for t in (begin_s, begin_s + 10)]
+    messages += [samples("p1-l0", t, states) for t in (begin_s, begin_s + 10)]
     messages.append(event("p1-l0", begin_s - 5, EventKind.DEVICE_REBOOT))
-    messages += [samples("p1-l0", t, {**ups, RX: {"d1": None}}) for t in range(begin_s + 20, begin_s + 300, 10)]
+    messages += [samples("p1-l0", t, states) for t in range(begin_s + 20, begin_s + 300, 10)]
     found = [after(s.at_ns) for s in symptoms_of(stage(), messages) if s.kind.name == "RESTARTED"]
     assert found == [begin_s - 5] * restarts
 
