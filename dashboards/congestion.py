@@ -30,8 +30,8 @@ def _panels() -> list[Panel]:
     return [
         stat(
             "Open congestion",
-            "Findings by kind. Grey: in the last two minutes the pipeline reported nothing; of PFC storms also: no"
-            " collector read pause or waits for credits.",
+            "Findings by kind. Grey: in the last two minutes the pipeline reported nothing, or no collector read what"
+            " shows them: pause or waits for credits for PFC storms, also CNPs or retransmissions for collapse.",
             queries.COUNTS,
             [(0, HEALTHY), (1, WARNING)],
             width=12,

@@ -2,7 +2,7 @@
 
 from dashboards.limits import DETECT
 from dashboards.queries.groups import group_rates, groups
-from dashboards.queries.presence import PAUSE_IS_READ
+from dashboards.queries.presence import SHOWS_COLLAPSE, SHOWS_STORMS
 from dashboards.queries.query import (
     DEVICES,
     IN_PODS,
@@ -27,11 +27,12 @@ from dashboards.queries.query import (
 )
 
 _IS_CONGESTION = "startsWith(detector, 'congestion/')"
-# No storm is zero only if what shows one is read.
+# None is zero only if what shows one is read.
 COUNTS = Query(
     f"""SELECT if({WORKS}, incasts, NULL) AS incast,
-    if({WORKS} AND (storms > 0 OR {PAUSE_IS_READ}), storms, NULL) AS pfc_storm,
-    if({WORKS}, imbalances, NULL) AS imbalance, if({WORKS}, collapses, NULL) AS collapse
+    if({WORKS} AND (storms > 0 OR {SHOWS_STORMS}), storms, NULL) AS pfc_storm,
+    if({WORKS}, imbalances, NULL) AS imbalance,
+    if({WORKS} AND (collapses > 0 OR {SHOWS_COLLAPSE}), collapses, NULL) AS collapse
 FROM (
     SELECT countIf(detector = 'congestion/incast') AS incasts, countIf(detector = 'congestion/pfc-storm') AS storms,
         countIf(detector = 'congestion/imbalance') AS imbalances, countIf(detector = 'congestion/collapse') AS collapses

@@ -8,15 +8,26 @@ _LAST_HOUR = """sampled_at >= greatest($__fromTime, $__toTime - INTERVAL 1 HOUR)
         AND arrived_at >= greatest($__fromTime, $__toTime - INTERVAL 1 HOUR)"""
 
 
-PAUSE_IS_READ = """(
+_PAUSE = ("pause_rx_frames", "pause_tx_frames", "tx_wait_bytes")
+_LOSSES = ("packet_sequence_errors", "adaptive_retransmits", "local_ack_timeouts", "roce_slow_restarts")
+_ARRIVED = "arrived_at > $__toTime - INTERVAL 120 SECOND AND sampled_at <= $__toTime"
+
+
+def _is_read(*columns: str) -> str:
+    """Return the condition that a collector has read pause by priority, or one of the columns, in two minutes."""
+    is_given = " OR ".join(f"{column} IS NOT NULL" for column in columns)
+    return f"""(
     SELECT count() > 0 FROM (
-        SELECT 1 FROM samples WHERE {0} AND sampled_at <= $__toTime
-            AND (pause_rx_frames IS NOT NULL OR pause_tx_frames IS NOT NULL OR tx_wait_bytes IS NOT NULL)
-        UNION ALL SELECT 1 FROM sample_lanes WHERE {0} AND sampled_at <= $__toTime AND startsWith(metric, 'pfc_')
-        LIMIT 1
+        SELECT 1 FROM samples WHERE {_ARRIVED} AND ({is_given})
+        UNION ALL SELECT 1 FROM sample_lanes WHERE {_ARRIVED} AND startsWith(metric, 'pfc_') LIMIT 1
     )
-)""".format("arrived_at > $__toTime - INTERVAL 120 SECOND")
-"""True if a collector reads pause, or waits for credits; if none does, no port is known to be free of a storm."""
+)"""
+
+
+SHOWS_STORMS = _is_read(*_PAUSE)
+"""True if ports without a storm are known: a collector reads pause, or waits for credits."""
+SHOWS_COLLAPSE = _is_read(*_PAUSE, "cnp_handled", *_LOSSES)
+"""True if hosts that nothing throttles are known: a collector reads pause, CNPs or retransmissions."""
 
 
 def filled_by(count: str, found: str, hint: str) -> Query:

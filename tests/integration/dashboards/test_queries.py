@@ -293,23 +293,25 @@ def test_infiniband_ports_stand_worst_first_and_absence_is_not_zero(empty: Board
         assert len(drawn) >= 18 and drawn == pytest.approx([value] * len(drawn), rel=0.05), query.columns
 
 
-def test_no_storm_is_known_to_be_absent_where_nothing_counts_pause(empty: Board) -> None:
+def test_no_storm_and_no_collapse_are_known_to_be_absent_where_nothing_shows_them(empty: Board) -> None:
     """Without a column of pause the count is unknown, not zero; a finding counts in any case."""
-    none = {"incast": 0, "pfc_storm": None, "imbalance": 0, "collapse": 0}
+    none = {"incast": 0, "pfc_storm": None, "imbalance": 0, "collapse": None}
+    seconds = (60, 30, 5)
     empty.fill({
         "progress": pipeline_rows()["progress"],
-        "samples": [_grown("leaf-1", "p1", "snmp", second, rx_bytes=1) for second in (60, 30, 5)],
+        "samples": [_grown("leaf-1", "p1", "snmp", second, rx_bytes=1) for second in seconds],
     })  # fmt: skip
     assert empty.ask(congestion.COUNTS) == [none]
-    assert [row["pfc_storm"] for row in empty.ask(congestion.COUNTS, to=NOW - 300)] == [None]
     storm = {"detector": "congestion/pfc-storm", "arrived_at": at(50)}
     empty.fill({"findings": [finding("storm", "critical", 50, **storm)]})
     assert empty.ask(congestion.COUNTS) == [none | {"pfc_storm": 1}]
     over = storm | {"revision": 2, "status": "resolved", "resolved_at": at(20), "arrived_at": at(20)}
     empty.fill({"findings": [finding("storm", "critical", 50, **over)]})
     assert empty.ask(congestion.COUNTS) == [none]
-    empty.fill({"samples": [_grown("leaf-1", "p1", "gnmi", second, pause_rx_frames=0) for second in (60, 30, 5)]})
-    assert empty.ask(congestion.COUNTS) == [none | {"pfc_storm": 0}]
+    empty.fill({"samples": [_grown("host-1", "e0", "nic", second, cnp_handled=0) for second in seconds]})
+    assert empty.ask(congestion.COUNTS) == [none | {"collapse": 0}]
+    empty.fill({"samples": [_grown("leaf-1", "p1", "gnmi", second, pause_rx_frames=0) for second in seconds]})
+    assert empty.ask(congestion.COUNTS) == [none | {"collapse": 0, "pfc_storm": 0}]
 
 
 def test_a_link_shows_its_retries_trimmed_packets_and_credits(empty: Board) -> None:
