@@ -10,7 +10,8 @@ _LAST_HOUR = """sampled_at >= greatest($__fromTime, $__toTime - INTERVAL 1 HOUR)
 
 _PAUSE = ("pause_rx_frames", "pause_tx_frames", "tx_wait_bytes")
 _LOSSES = ("packet_sequence_errors", "adaptive_retransmits", "local_ack_timeouts", "roce_slow_restarts")
-_ARRIVED = "arrived_at > $__toTime - INTERVAL 120 SECOND AND sampled_at <= $__toTime"
+_RECENT = """sampled_at > $__toTime - INTERVAL 120 SECOND AND sampled_at <= $__toTime
+            AND arrived_at > $__toTime - INTERVAL 120 SECOND"""
 
 
 def _is_read(*columns: str) -> str:
@@ -18,8 +19,8 @@ def _is_read(*columns: str) -> str:
     is_given = " OR ".join(f"{column} IS NOT NULL" for column in columns)
     return f"""(
     SELECT count() > 0 FROM (
-        SELECT 1 FROM samples WHERE {_ARRIVED} AND ({is_given})
-        UNION ALL SELECT 1 FROM sample_lanes WHERE {_ARRIVED} AND startsWith(metric, 'pfc_') LIMIT 1
+        SELECT 1 FROM samples WHERE {_RECENT} AND ({is_given})
+        UNION ALL SELECT 1 FROM sample_lanes WHERE {_RECENT} AND startsWith(metric, 'pfc_') LIMIT 1
     )
 )"""
 
