@@ -2,25 +2,26 @@
 
 from collections.abc import Sequence
 
-from dashboards.queries.query import Query
+from dashboards.queries.query import RECENT_IN, Query
 
 _LAST_HOUR = """sampled_at >= greatest($__fromTime, $__toTime - INTERVAL 1 HOUR) AND sampled_at <= $__toTime
         AND arrived_at >= greatest($__fromTime, $__toTime - INTERVAL 1 HOUR)"""
-
-
 _PAUSE = ("pause_rx_frames", "pause_tx_frames", "tx_wait_bytes")
 _LOSSES = ("packet_sequence_errors", "adaptive_retransmits", "local_ack_timeouts", "roce_slow_restarts")
-_RECENT = """sampled_at > $__toTime - INTERVAL 120 SECOND AND sampled_at <= $__toTime
-            AND arrived_at > $__toTime - INTERVAL 120 SECOND"""
+
+
+def _any_given(columns: Sequence[str]) -> str:
+    """Return the condition that a reading has any of the columns."""
+    return " OR ".join(f"{column} IS NOT NULL" for column in columns)
 
 
 def _is_read(*columns: str) -> str:
     """Return the condition that a collector has read pause by priority, or one of the columns, in two minutes."""
-    is_given = " OR ".join(f"{column} IS NOT NULL" for column in columns)
+    recent = RECENT_IN.format("$__toTime")
     return f"""(
     SELECT count() > 0 FROM (
-        SELECT 1 FROM samples WHERE {_RECENT} AND ({is_given})
-        UNION ALL SELECT 1 FROM sample_lanes WHERE {_RECENT} AND startsWith(metric, 'pfc_') LIMIT 1
+        SELECT 1 FROM samples WHERE {recent} AND ({_any_given(columns)})
+        UNION ALL SELECT 1 FROM sample_lanes WHERE {recent} AND startsWith(metric, 'pfc_') LIMIT 1
     )
 )"""
 
@@ -44,13 +45,12 @@ def presence(columns: Sequence[str], metrics: Sequence[str], where: str) -> Quer
 
     Without any reading it is unknown: nothing is read, or the readings of a range in the past have expired.
     """
-    is_given = " OR ".join(f"{column} IS NOT NULL" for column in columns)
     indexed = f"""
     UNION ALL SELECT true AS is_given FROM sample_lanes
     WHERE metric IN ({", ".join(f"'{metric}'" for metric in metrics)}) AND {where} AND {_LAST_HOUR}"""
     return Query(
         f"""SELECT multiIf(count() = 0, 'unknown', max(is_given), 'has data', 'no data') AS state FROM (
-    SELECT {is_given} AS is_given FROM samples WHERE {where} AND {_LAST_HOUR}{indexed if metrics else ""}
+    SELECT {_any_given(columns)} AS is_given FROM samples WHERE {where} AND {_LAST_HOUR}{indexed if metrics else ""}
 )""",
         ("state",),
     )

@@ -217,7 +217,7 @@ def _rollups(table: str, wide: bool, hours: Hours) -> Sequence[tuple[str, str]]:
 _RAW_IN = """sampled_at >= $__fromTime - INTERVAL 120 SECOND AND sampled_at <= $__toTime
         AND arrived_at >= $__fromTime - INTERVAL 120 SECOND"""
 _MINUTES_IN = "bucket >= {0} AND bucket <= $__toTime"
-_RECENT_IN = """sampled_at > {0} - INTERVAL 120 SECOND AND sampled_at <= $__toTime
+RECENT_IN = """sampled_at > {0} - INTERVAL 120 SECOND AND sampled_at <= $__toTime
         AND arrived_at > {0} - INTERVAL 120 SECOND"""
 
 
@@ -277,7 +277,7 @@ def recent_readings(columns: Sequence[str], where: str, since: str) -> str:
     SELECT * EXCEPT last_at, last_at AS sampled_at FROM (
         SELECT device, row, source, max(sampled_at) AS last_at,
             dateDiff('millisecond', min(sampled_at), last_at) / 1000 AS elapsed_s, {grown}
-        FROM samples WHERE {where} AND {_RECENT_IN.format(since)} GROUP BY device, row, source, boot_id
+        FROM samples WHERE {where} AND {RECENT_IN.format(since)} GROUP BY device, row, source, boot_id
     )
 )"""
 
