@@ -14,7 +14,6 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streams.detect.evidence.link_history import LINK_KINDS
 from streams.detect.measure.liveness import Liveness, SourceState
@@ -69,7 +68,6 @@ _STATES = bytes.maketrans(b"0123", bytes(range(len(PortState))))
 """Converts between states and the digits of a snapshot."""
 
 SourceKey = tuple[str, Source]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -97,8 +95,8 @@ class _Unread(NamedTuple):
     first_ns: int
     silent_since_ns: int
     ports: tuple[str, ...]
-    found_in: tuple[tuple[str, ...], bytes] = ((), b"")
-    """The rows from which they follow, and whether each is read."""
+    found_in: tuple[tuple[str, ...], bytes, bytes] = ((), b"", b"")
+    """The rows from which they follow, their states, and whether each has counters."""
 
 
 class PortStateTracker:
@@ -120,7 +118,7 @@ class PortStateTracker:
     def set_topology(self, topology: Topology) -> None:
         """Replace the topology; if links changed, the next outputs compare the ports of all sources with it."""
         if topology.table is not self._topology.table:
-            self._unread = {key: sent._replace(found_in=((), b"")) for key, sent in self._unread.items()}
+            self._unread = {key: sent._replace(found_in=((), b"", b"")) for key, sent in self._unread.items()}
             self._links_changed = bool(self.sources)
         self._topology = topology
 
@@ -237,18 +235,20 @@ class PortStateTracker:
                 tuple(place for place, _ in unread), tuple(port for _, port in unread),
             )  # fmt: skip
 
-    def _update_unread(self, key: SourceKey, has_counters: Flags) -> bool:
+    def _update_unread(self, key: SourceKey, has_counters: bytes) -> bool:
         """Find the linked ports that a source does not read; return whether it differs from what was sent."""
         known, sent, device = self.sources[key], self._unread.get(key), key[0]
-        is_read = has_counters[: len(known.states)] & (np.frombuffer(known.states, np.uint8) > 0)
-        found_in = known.ports, is_read.tobytes()
+        found_in = known.ports, known.states, has_counters
         if sent is not None and found_in == sent.found_in:
+            if known.silent_since_ns == sent.silent_since_ns:  # the healthy case
+                return False
             ports = sent.ports
         else:
             linked = self._topology.table.ports_of(device)
             if not linked:
                 return False
-            read = set(compress(self._topology.resolve_ports(device, known.ports), is_read.tolist()))
+            is_read = (state and counted for state, counted in zip(known.states, has_counters, strict=False))
+            read = set(compress(self._topology.resolve_ports(device, known.ports), is_read))
             ports = () if read.issuperset(linked) else tuple(port for port in linked if port not in read)
         # A restart begins its states again, not the source.
         first_ns = known.first_ns if sent is None else sent.first_ns
@@ -356,8 +356,8 @@ def _read_states(slot: DeviceSlot, source: SourceState) -> bytes:
     return np.where(admin <= 0, PortState.ADMIN_DOWN, states).astype(np.uint8).tobytes()
 
 
-def _have_counters(members: Sequence[tuple[SourceKey, DeviceSlot, SourceState]]) -> Flags:
-    """Return whether each row of sources of one block has a counter that is not older than the limit of its source."""
+def _have_counters(members: Sequence[tuple[SourceKey, DeviceSlot, SourceState]]) -> Iterator[bytes]:
+    """Yield, for each source of one block, whether each row has a counter that is not older than the source's limit."""
     store, devices = members[0][1].block.counters, np.array([slot.index for _, slot, _ in members])
     since_ns = np.array([source.last_ns - source.limit_ns for _, _, source in members])
     found = np.zeros((len(members), store.rows), np.bool_)
@@ -367,7 +367,8 @@ def _have_counters(members: Sequence[tuple[SourceKey, DeviceSlot, SourceState]])
         found |= (is_fresh >= since_ns[:, None]) & (store.values[devices, place] != ABSENT_COUNTER)
         if found.all():
             break
-    return found
+    flags = found.tobytes()
+    yield from (flags[begin : begin + store.rows] for begin in range(0, len(flags), store.rows))
 
 
 def _column(store: ColumnStore, device: int, column: Column, since_ns: int) -> Cells:
