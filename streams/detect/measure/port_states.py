@@ -95,8 +95,8 @@ class _Unread(NamedTuple):
     first_ns: int
     silent_since_ns: int
     ports: tuple[str, ...]
-    found_in: tuple[tuple[str, ...], bytes, bytes] = ((), b"", b"")
-    """The rows from which they follow, their states, and whether each has counters."""
+    found_in: tuple[tuple[str, ...], bytes, bytes] | None = None
+    """The rows from which they follow, their states, and whether each has counters; None: to be found again."""
 
 
 class PortStateTracker:
@@ -118,7 +118,7 @@ class PortStateTracker:
     def set_topology(self, topology: Topology) -> None:
         """Replace the topology; if links changed, the next outputs compare the ports of all sources with it."""
         if topology.table is not self._topology.table:
-            self._unread = {key: sent._replace(found_in=((), b"", b"")) for key, sent in self._unread.items()}
+            self._unread = {key: sent._replace(found_in=None) for key, sent in self._unread.items()}
             self._links_changed = bool(self.sources)
         self._topology = topology
 
@@ -239,17 +239,14 @@ class PortStateTracker:
         """Find the linked ports that a source does not read; return whether it differs from what was sent."""
         known, sent, device = self.sources[key], self._unread.get(key), key[0]
         found_in = known.ports, known.states, has_counters
-        if sent is not None and found_in == sent.found_in:
-            if known.silent_since_ns == sent.silent_since_ns:  # the healthy case
-                return False
-            ports = sent.ports
-        else:
-            linked = self._topology.table.ports_of(device)
-            if not linked:
-                return False
-            is_read = (state and counted for state, counted in zip(known.states, has_counters, strict=False))
-            read = set(compress(self._topology.resolve_ports(device, known.ports), is_read))
-            ports = () if read.issuperset(linked) else tuple(port for port in linked if port not in read)
+        if sent is not None and (sent.silent_since_ns, sent.found_in) == (known.silent_since_ns, found_in):
+            return False
+        linked = self._topology.table.ports_of(device)
+        if not linked:
+            return False
+        is_read = (state and counted for state, counted in zip(known.states, has_counters, strict=False))
+        read = set(compress(self._topology.resolve_ports(device, known.ports), is_read))
+        ports = () if read.issuperset(linked) else tuple(port for port in linked if port not in read)
         # A restart begins its states again, not the source.
         first_ns = known.first_ns if sent is None else sent.first_ns
         found = self._unread[key] = _Unread(first_ns, known.silent_since_ns, ports, found_in)
