@@ -174,28 +174,30 @@ class LinkTable(Sequence[TopologyLink]):
         lower, upper = self._ends_of(number)
         return upper if port == lower else lower
 
-    def numbers_at(self, device: str, ports: Sequence[str]) -> Ints:
-        """Return the numbers of the links that end at ports of a device, ABSENT where there is none."""
-        first_end, known, links = self._known_of(device)
-        ends = first_end + np.array([self._port_number.get(port, ABSENT) for port in ports], np.int64)
+    def numbers_at(self, devices: Sequence[str], ports: Sequence[Sequence[str]]) -> Ints:
+        """Return the numbers of the links that end at ports of devices, ABSENT where there is none.
+
+        `ports` has equally many names for each device; the result has the shape (devices, ports).
+        """
+        number_of = self._port_number
+        of_names = {id(names): [number_of.get(name, ABSENT) for name in names] for names in ports}  # shared by many
+        port = np.array([of_names[id(names)] for names in ports], np.int64)
+        device = np.array([self.number.get(name, ABSENT) for name in devices], np.int64)[:, None]
+        ends, known = device * len(self._ports) + port, self._known_ends
         if not len(known):
-            return np.full(len(ends), ABSENT)
+            return np.full(ends.shape, ABSENT)
         places = np.minimum(np.searchsorted(known, ends), len(known) - 1)
-        found: Ints = np.where(known[places] == ends, links[places], ABSENT)
+        is_known = (device != ABSENT) & (port != ABSENT) & (known[places] == ends)
+        found: Ints = np.where(is_known, self._link_at[places], ABSENT).astype(np.int64)
         return found
 
     def ports_of(self, device: str) -> list[str]:
         """Return the ports of a device at which a link ends."""
-        first_end, known, _ = self._known_of(device)
-        return [self._ports[end - first_end] for end in known.tolist()]
-
-    def _known_of(self, device: str) -> tuple[int, Ints, Ints]:
-        """Return the number of a device's first end, its ends with a link in their order, and these links."""
         number = self.number.get(device)
         if number is None:
-            return 0, np.empty(0, np.int64), np.empty(0, np.int64)
-        own = slice(self._first_known[number], self._first_known[number + 1])
-        return number * len(self._ports), self._known_ends[own], self._link_at[own].astype(np.int64)
+            return []
+        own = self._known_ends[self._first_known[number] : self._first_known[number + 1]] - number * len(self._ports)
+        return [self._ports[port] for port in own.tolist()]
 
     def link_at(self, port: Port) -> TopologyLink | None:
         """Return the link that ends at a port; None if there is none."""

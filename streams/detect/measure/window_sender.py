@@ -106,12 +106,13 @@ class WindowSender:
         )
         self.host_rates = HostRatesBuffer(self.spec.width_ns, self.spec.lateness_ns)
         self._topology, self._is_sprayed = Topology(Inventory()), np.empty(0, np.bool_)
-        self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Peers | None]] = {}
+        self._peers: dict[tuple[str, Source], tuple[tuple[str, ...], _Peers | None]] = {}
+        """Device and source -> its rows and its peers."""
 
     def set_topology(self, topology: Topology) -> None:
         self._topology = topology
         self._is_sprayed = np.array([device.is_sprayed for device in topology.devices.values()], np.bool_)
-        self._speeds = {}
+        self._peers = {}
 
     def process(self, closed: ClosedWindows) -> list[NumberedWindow]:
         found: list[NumberedWindow] = []
@@ -119,7 +120,8 @@ class WindowSender:
         for report in self._selector.select(closed):
             message = messages[report.message]
             found.append((message.number, self._window(message.slot, report)))
-        known = [(i, peers) for i, message in enumerate(messages) if (peers := self._peers_of(message.slot))]
+        peers_of = self._peers_of([message.slot for message in messages])
+        known = [(i, peers) for i, peers in enumerate(peers_of) if peers is not None]
         for group in (PeerGroup.HOST_RAILS, PeerGroup.SWITCH_UPLINKS) if known else ():
             own = [i for i, peers in known if peers.group is group]
             if not own:
@@ -174,32 +176,45 @@ class WindowSender:
             ports, report.metrics, report.values,
         )  # fmt: skip
 
-    def _peers_of(self, slot: DeviceSlot) -> _Peers | None:
-        """Return the speeds of a host's rails or a switch's uplinks; None for a device without peers to compare."""
-        known = self._speeds.get((slot.device, slot.source))
-        if known is None or known[0] is not slot.rows:
-            known = self._speeds[slot.device, slot.source] = slot.rows, self._find_peers(slot)
-        return known[1]
+    def _peers_of(self, slots: Sequence[DeviceSlot]) -> list[_Peers | None]:
+        """Return the peers of devices of one block; None for a device without peers to compare.
 
-    def _find_peers(self, slot: DeviceSlot) -> _Peers | None:
-        device = self._topology.devices.get(slot.device)
-        if device is None or device.kind not in ("host", "switch"):
-            return None
-        is_host = device.kind == "host"
-        table = self._topology.table
-        links = table.numbers_at(slot.device, self._topology.resolve_ports(slot.device, slot.rows))
-        rows = np.flatnonzero(links != ABSENT)
-        links = links[rows]
-        if is_host:
-            is_peer = table.rail[links] != ABSENT
-        else:
-            is_peer = table.is_uplink[links] & (table.lower[links] == table.number[slot.device])
-        rows, links = rows[is_peer], links[is_peer]
-        speeds, rails, sprayed = np.full((3, len(slot.rows)), np.nan)
-        speeds[rows] = table.bps_of_speed[table.speed[links]]
-        if is_host:
-            rails[rows] = table.rail[links]
-            below = self._is_sprayed[table.upper[links]]
-            sprayed[rows[below]] = rails[rows[below]]
-            return _Peers(PeerGroup.HOST_RAILS, speeds, rails, sprayed if below.any() else None)
-        return _Peers(PeerGroup.SWITCH_UPLINKS, speeds) if np.count_nonzero(~np.isnan(speeds)) > 1 else None
+        Those of unknown devices are found together: after a takeover or a new inventory that is every device.
+        """
+        known, keys = self._peers, [(slot.device, slot.source) for slot in slots]
+        unknown = [
+            slot
+            for slot, key in zip(slots, keys, strict=True)
+            if (one := known.get(key)) is None or one[0] is not slot.rows
+        ]
+        for slot, peers in zip(unknown, self._find_peers(unknown) if unknown else (), strict=True):
+            known[slot.device, slot.source] = slot.rows, peers
+        return [known[key][1] for key in keys]
+
+    def _find_peers(self, slots: Sequence[DeviceSlot]) -> Iterator[_Peers | None]:
+        """Yield the peers of devices with as many rows each."""
+        topology, table = self._topology, self._topology.table
+        devices = [topology.devices.get(slot.device) for slot in slots]
+        links = table.numbers_at(
+            [slot.device for slot in slots], [topology.resolve_ports(slot.device, slot.rows) for slot in slots]
+        )
+        own, rows = np.nonzero(links != ABSENT)
+        links = links[own, rows]
+        is_host = np.array([device is not None and device.kind == "host" for device in devices])
+        numbers = np.array([table.number.get(slot.device, ABSENT) for slot in slots])
+        is_uplink = table.is_uplink[links] & (table.lower[links] == numbers[own])
+        is_peer = np.where(is_host[own], table.rail[links] != ABSENT, is_uplink)
+        own, rows, links = own[is_peer], rows[is_peer], links[is_peer]
+        speeds, rails, sprayed = np.full((3, len(slots), len(slots[0].rows)), np.nan)
+        speeds[own, rows] = table.bps_of_speed[table.speed[links]]
+        rails[own, rows] = table.rail[links]
+        sprayed[own, rows] = np.where(self._is_sprayed[table.upper[links]], rails[own, rows], np.nan)
+        is_sprayed = ~np.isnan(sprayed).all(axis=1)
+        peers = np.bincount(own, minlength=len(slots))
+        for n, device in enumerate(devices):
+            if is_host[n]:
+                yield _Peers(PeerGroup.HOST_RAILS, speeds[n], rails[n], sprayed[n] if is_sprayed[n] else None)
+            elif device is not None and device.kind == "switch" and peers[n] > 1:
+                yield _Peers(PeerGroup.SWITCH_UPLINKS, speeds[n])
+            else:
+                yield None
