@@ -133,14 +133,19 @@ class Connection:
 
     def _begin(self, timestamp: int, received_ns: int, is_sampled: Callable[[], bool]) -> None:
         self._outputs = []
-        self._received_ns = received_ns
-        self._at_ns = self._device_time(timestamp)
-        burst = self._burst
-        if timestamp > 0 and self._at_ns == timestamp and self._times.add(timestamp, received_ns, is_sampled):
-            burst.row_at_ns = dict.fromkeys(burst.row_at_ns, received_ns)
-            burst.first_at_ns = received_ns
-        self._sample_ns = received_ns if self._times.is_of_change else self._at_ns
+        before_ns, self._received_ns = self._received_ns, received_ns
+        # Most messages of a reading repeat its timestamp, and show nothing further.
+        if timestamp != self._sample_ns or not self._times.is_settled(timestamp, before_ns, received_ns):
+            self._date(timestamp, received_ns, is_sampled)
         self._end_last_burst()
+
+    def _date(self, timestamp: int, received_ns: int, is_sampled: Callable[[], bool]) -> None:
+        """Set the times of the message."""
+        self._at_ns = self._device_time(timestamp)
+        if timestamp > 0 and self._at_ns == timestamp and self._times.add(timestamp, received_ns, is_sampled):
+            self._burst.row_at_ns = dict.fromkeys(self._burst.row_at_ns, received_ns)
+            self._burst.first_at_ns = received_ns
+        self._sample_ns = received_ns if self._times.is_of_change else self._at_ns
 
     def process(self, notification: gnmi_lite_pb2.Notification, received_ns: int, message: bytes = b"") -> list[Output]:
         """Process a notification at once; return the outputs that are complete now."""

@@ -26,13 +26,15 @@ class SampleTime:
         self._consistent = 0
         self._has_advanced = False
 
+    def is_settled(self, device_ns: int, before_ns: int, received_ns: int) -> bool:
+        """Return True if `add` concludes nothing from the timestamp of a message; `before_ns` is the arrival before."""
+        return device_ns == self._newest_ns and before_ns <= received_ns <= self._settled_ns
+
     def add(self, device_ns: int, received_ns: int, is_sampled: Callable[[], bool]) -> bool:
         """Process the timestamp of a message; return True if it shows that timestamps are no send times.
 
         `is_sampled` returns whether the message has sampled values: a state sent on change has the time of its change.
         """
-        if device_ns == self._newest_ns and received_ns <= self._settled_ns:  # most messages of a reading
-            return False
         age_ns = received_ns - device_ns
         is_apart = self._age_ns is not None and abs(age_ns - self._age_ns) > self._bound_ns
         is_newer = device_ns > self._newest_ns

@@ -29,9 +29,10 @@ def test_the_short_cut_concludes_as_the_whole_comparison(
             "same": device_ns, "now": received_ns, "a second old": received_ns - S, "40 s old": received_ns - 40 * S,
             "a day old": received_ns - 86_400 * S, "a second before the last": device_ns - S,
         }[stamp]  # fmt: skip
-        whole._settled_ns = 0
-        found = [one.add(device_ns, received_ns, lambda: is_sampled) for one in (short, whole)]  # noqa: B023
-        assert found[0] == found[1] and short.is_of_change == whole.is_of_change
+        is_settled = short.is_settled(device_ns, received_ns - after_ns, received_ns)
+        found = not is_settled and short.add(device_ns, received_ns, lambda: is_sampled)  # noqa: B023
+        assert found == whole.add(device_ns, received_ns, lambda: is_sampled)  # noqa: B023
+        assert short.is_of_change == whole.is_of_change
         if end == 0:
             short.end_reading()
             whole.end_reading()
