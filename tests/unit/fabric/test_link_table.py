@@ -81,6 +81,17 @@ def test_all_look_ups_are_those_of_links_one_by_one(inventory: Inventory) -> Non
     assert len(top.links_of) == len(ends) and all(top.links_of.count(name) == len(ends[name]) for name in NAMES)
     assert sorted(top.links) == sorted(link.id for link in links) and len(top.links) == len(links)
     assert top.link_row_ids == {link.id: row.id for link, row in zip(links, inventory.links, strict=True) if row.id}
+    ports = [(*PORTS, "none"), list(reversed((*PORTS, "none")))]  # equal names, and another order
+    names = [*NAMES, "none", *NAMES]
+    of_names = [ports[place % 2] for place in range(len(names))]
+    assert top.table.numbers_at(names, of_names).tolist() == [
+        [-1 if (number := top.table.number_at(Port(name, port))) is None else number for port in own]
+        for name, own in zip(names, of_names, strict=True)
+    ]
+    assert all(
+        sorted(top.table.ports_of(name)) == sorted(port for port in PORTS if top.link_at(Port(name, port)) is not None)
+        for name in names
+    )
     assert top.link_at(Port("h1", "none")) is None is top.links.get("link:h1/none--l0/e1")
     assert "none" not in top.links_of and top.uplinks_of.get("none", ()) == ()
 
