@@ -55,8 +55,8 @@ that were not refreshed, and states and levels that other readings of the port r
 that has been read for longer than `_KNOWN` readings. One asks whether several collectors read the devices.
 """
 
-CLOSING_CALLS = 43
-CLOSING_CALLS_A_BATCH = 284
+CLOSING_CALLS = 40
+CLOSING_CALLS_A_BATCH = 289
 """In a batch in which a minute of each of its devices is final: one in six at a cadence of 10 s.
 
 What a message costs more then is to know which of its ports are rails.
