@@ -179,8 +179,8 @@ class LinkTable(Sequence[TopologyLink]):
 
         `ports` has equally many names for each device; the result has the shape (devices, ports).
         """
-        number_of = self._port_number
-        of_names = {id(names): [number_of.get(name, ABSENT) for name in names] for names in ports}  # shared by many
+        number_of, shared = self._port_number, {id(names): names for names in ports}  # many devices share a tuple
+        of_names = {key: [number_of.get(name, ABSENT) for name in names] for key, names in shared.items()}
         port = np.array([of_names[id(names)] for names in ports], np.int64)
         device = np.array([self.number.get(name, ABSENT) for name in devices], np.int64)[:, None]
         ends, known = device * len(self._ports) + port, self._known_ends
