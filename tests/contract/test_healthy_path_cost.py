@@ -56,7 +56,7 @@ that has been read for longer than `_KNOWN` readings. One asks whether several c
 """
 
 CLOSING_CALLS = 40
-CLOSING_CALLS_A_BATCH = 289
+CLOSING_CALLS_A_BATCH = 284
 """In a batch in which a minute of each of its devices is final: one in six at a cadence of 10 s.
 
 What a message costs more then is to know which of its ports are rails.

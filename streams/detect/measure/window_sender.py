@@ -120,8 +120,18 @@ class WindowSender:
         for report in self._selector.select(closed):
             message = messages[report.message]
             found.append((message.number, self._window(message.slot, report)))
-        peers_of = self._peers_of([message.slot for message in messages])
-        known = [(i, peers) for i, peers in enumerate(peers_of) if peers is not None]
+        peers_of, unknown = self._peers, []
+        for message in messages:
+            slot = message.slot
+            if (one := peers_of.get((slot.device, slot.source))) is None or one[0] is not slot.rows:
+                unknown.append(slot)
+        if unknown:  # after a takeover or a new inventory every device
+            self._find_peers(unknown)
+        known = [
+            (i, peers)
+            for i, message in enumerate(messages)
+            if (peers := peers_of[message.slot.device, message.slot.source][1]) is not None
+        ]
         for group in (PeerGroup.HOST_RAILS, PeerGroup.SWITCH_UPLINKS) if known else ():
             own = [i for i, peers in known if peers.group is group]
             if not own:
@@ -176,23 +186,8 @@ class WindowSender:
             ports, report.metrics, report.values,
         )  # fmt: skip
 
-    def _peers_of(self, slots: Sequence[DeviceSlot]) -> list[_Peers | None]:
-        """Return the peers of devices of one block; None for a device without peers to compare.
-
-        Those of unknown devices are found together: after a takeover or a new inventory that is every device.
-        """
-        known, keys = self._peers, [(slot.device, slot.source) for slot in slots]
-        unknown = [
-            slot
-            for slot, key in zip(slots, keys, strict=True)
-            if (one := known.get(key)) is None or one[0] is not slot.rows
-        ]
-        for slot, peers in zip(unknown, self._find_peers(unknown) if unknown else (), strict=True):
-            known[slot.device, slot.source] = slot.rows, peers
-        return [known[key][1] for key in keys]
-
-    def _find_peers(self, slots: Sequence[DeviceSlot]) -> Iterator[_Peers | None]:
-        """Yield the peers of devices with as many rows each."""
+    def _find_peers(self, slots: Sequence[DeviceSlot]) -> None:
+        """Store the peers of devices with as many rows each; None for a device without peers to compare."""
         topology, table = self._topology, self._topology.table
         devices = [topology.devices.get(slot.device) for slot in slots]
         links = table.numbers_at(
@@ -211,10 +206,10 @@ class WindowSender:
         sprayed[own, rows] = np.where(self._is_sprayed[table.upper[links]], rails[own, rows], np.nan)
         is_sprayed = ~np.isnan(sprayed).all(axis=1)
         peers = np.bincount(own, minlength=len(slots))
-        for n, device in enumerate(devices):
+        for n, (slot, device) in enumerate(zip(slots, devices, strict=True)):
+            found = None
             if is_host[n]:
-                yield _Peers(PeerGroup.HOST_RAILS, speeds[n], rails[n], sprayed[n] if is_sprayed[n] else None)
+                found = _Peers(PeerGroup.HOST_RAILS, speeds[n], rails[n], sprayed[n] if is_sprayed[n] else None)
             elif device is not None and device.kind == "switch" and peers[n] > 1:
-                yield _Peers(PeerGroup.SWITCH_UPLINKS, speeds[n])
-            else:
-                yield None
+                found = _Peers(PeerGroup.SWITCH_UPLINKS, speeds[n])
+            self._peers[slot.device, slot.source] = slot.rows, found
